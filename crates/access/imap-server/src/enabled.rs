@@ -10,6 +10,8 @@ pub(crate) struct Enabled {
     pub(crate) condstore: bool,
     /// VANISHED replaces EXPUNGE: RFC 7162 §3.2. Never without `condstore`.
     pub(crate) qresync: bool,
+    /// Ids of objects come in one list: OBJECTID+ (draft 06 §2.2).
+    pub(crate) object_ids: bool,
     /// Message sequence numbers are not used: UIDFETCH replaces FETCH, and VANISHED replaces
     /// EXPUNGE (RFC 9586).
     pub(crate) uid_only: bool,

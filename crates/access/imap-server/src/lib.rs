@@ -42,6 +42,7 @@ mod mailbox_filter;
 mod message_limit;
 mod metadata_reports;
 mod notify;
+mod object_ids;
 mod offload;
 mod options;
 mod own;

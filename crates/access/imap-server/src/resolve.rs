@@ -14,6 +14,7 @@ use posthaste_sharing::{Namespace, Visible};
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::object_ids::WantedMailbox;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, TO_CHANGE, permit};
@@ -124,6 +125,45 @@ impl<'s> Asker<'s> {
         Ok(ExistingMailbox { resolved, entry, rights })
     }
 
+    /// The mailbox of these ids, if the asker may do that with it. `None` if there is none, or if
+    /// the asker must not learn of it.
+    pub(crate) async fn find_by_id(
+        self,
+        wanted: WantedMailbox,
+        act: Act,
+    ) -> Result<Option<ExistingMailbox>, Failure> {
+        let own = self.service.store.list(self.login.id).await?;
+        if wanted.owner.is_none_or(|owner| owner == self.login.id)
+            && let Some(entry) = with_id(&own, wanted.mailbox).cloned()
+        {
+            let resolved = ResolvedName { owner: self.login.id, name: entry.name.clone(), others: None };
+            return Ok(Some(ExistingMailbox { resolved, entry, rights: Rights::ALL }));
+        }
+        // For a mailbox without rights and for a missing one, the same is read.
+        let visible = self.service.shared.visible_to(self.login).await?;
+        let owner = visible.owner_of(wanted.mailbox);
+        let owner = owner.filter(|owner| wanted.owner.is_none_or(|wanted| wanted == owner.account.id));
+        let Some(owner) = owner else { return Ok(None) };
+        let rights = owner.rights(wanted.mailbox);
+        if !rights.contains(Rights::LOOKUP) && !rights.contains(act.needs()) {
+            // RFC 4314 §6: a refusal would say that the mailbox exists.
+            return Ok(None);
+        }
+        let top = owner.top();
+        if MailboxName::new(&top).is_ok_and(|top| own.find(&top).is_some() || own.has_children(&top)) {
+            // That name is the asker's own, as for LIST.
+            return Ok(None);
+        }
+        let list = self.service.store.list(owner.account.id).await?;
+        let entry = with_id(&list, wanted.mailbox).filter(|entry| owner.shown(&entry.name).is_some());
+        let Some(entry) = entry.cloned() else { return Ok(None) };
+        let others = Some(OtherAccount { visible: Arc::clone(&visible), top });
+        let resolved = ResolvedName { owner: owner.account.id, name: entry.name.clone(), others };
+        let found = ExistingMailbox { resolved, entry, rights };
+        found.permit(act)?;
+        Ok(Some(found))
+    }
+
     /// The account that a mailbox counts for, as it is now.
     pub(crate) async fn owner(self, resolved: &ResolvedName) -> Result<Account, Failure> {
         let Some(owner) = resolved.account() else { return Ok(self.login.clone()) };
@@ -202,6 +242,12 @@ impl ExistingMailbox {
     pub(crate) fn permit(&self, act: Act) -> Result<(), Failure> {
         permit(self.rights, act.needs())
     }
+}
+
+/// The mailbox of an id. Lists are sorted by name and in memory: this compares the ids of all
+/// entries, which takes some nanoseconds for each.
+fn with_id(list: &MailboxList, id: MailboxId) -> Option<&MailboxEntry> {
+    list.entries.iter().find(|entry| entry.id == id)
 }
 
 /// The answer where a new mailbox must not be made. It does not show whether the level above

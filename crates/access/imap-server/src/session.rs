@@ -22,6 +22,7 @@ use crate::enabled::Enabled;
 use crate::freed::free;
 use crate::metadata_reports::ReportedMetadata;
 use crate::notify::Notify;
+use crate::object_ids;
 use crate::offload::Threads;
 use crate::options::ClearTextLogin;
 use crate::own::{Own, Quiet};
@@ -253,6 +254,11 @@ impl Session {
         sync::enable_condstore(&mut self.wire, self.selected.as_ref(), &mut self.enabled)
     }
 
+    /// Activates OBJECTID+, see [`object_ids::activate`].
+    pub(crate) fn enable_object_ids(&mut self) {
+        object_ids::activate(&mut self.wire, &mut self.enabled);
+    }
+
     /// Whether a mailbox of another account is selected.
     pub(crate) fn is_in_mailbox_of_others(&self) -> bool {
         self.selected.as_ref().is_some_and(|selected| selected.owner.is_some())
@@ -398,6 +404,11 @@ impl Ctx<'_> {
     /// Enables CONDSTORE, see [`sync::enable_condstore`].
     pub(crate) fn enable_condstore(&mut self) {
         sync::enable_condstore(self.wire, Some(&*self.selected), self.enabled);
+    }
+
+    /// Activates OBJECTID+, see [`object_ids::activate`].
+    pub(crate) fn enable_object_ids(&mut self) {
+        object_ids::activate(self.wire, self.enabled);
     }
 
     /// Reports the command's changes, and all other changes of the mailbox that the client has

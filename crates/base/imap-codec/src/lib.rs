@@ -26,6 +26,7 @@ mod list_match;
 mod mailbox;
 mod mailbox_url;
 mod message_annotation;
+mod object_ids;
 mod page;
 pub mod print;
 pub mod response;
@@ -48,6 +49,7 @@ pub use message_annotation::{
     AnnotateCode, AnnotationData, AnnotationItem, AnnotationKey, AnnotationSupport, EntryPattern,
     ValueAttribute, ValueChange, ValueKind, ValueScope,
 };
+pub use object_ids::ObjectIds;
 pub use page::PageRange;
 pub use response::{Response, parse_response};
 pub use section::{PartPath, Partial, Section, SectionText};

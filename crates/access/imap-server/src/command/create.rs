@@ -3,10 +3,11 @@
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag};
-use posthaste_mail_model::{MailboxId, MailboxName, Rights};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
 use posthaste_store::{MailboxEntry, MailboxList, SpecialUse, StoreError};
 
 use super::{DONE, list};
+use crate::object_ids;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ResolvedName, check_new, not_there};
 use crate::rights::Act;
@@ -28,20 +29,31 @@ pub(super) async fn run(
     };
     let (asker, wire, reports) = session.reporting(tag)?;
     let creating = Box::pin(create(asker, name, special_use));
-    let (id, shown) = wire.reporting(reports, creating).await?;
+    let NewMailbox { owner, id, shown } = wire.reporting(reports, creating).await?;
     if mailbox.text() != Ok(shown.as_str()) {
         list::report_name(session, tag, &shown, mailbox).await?;
     }
-    // RFC 8474 §4.1
-    Ok(DONE.with(Code::MailboxId(id.to_string())))
+    Ok(DONE.with(match session.enabled.object_ids {
+        // OBJECTID+ (draft 06 §7.2)
+        true => Code::ObjectIds(object_ids::of_mailbox(owner, Some(id))),
+        // RFC 8474 §4.1
+        false => Code::MailboxId(id.to_string()),
+    }))
 }
 
-/// Creates a mailbox. Returns its id, and the name by which the asker knows it.
+/// A mailbox that was created.
+struct NewMailbox {
+    owner: AccountId,
+    id: MailboxId,
+    /// The name by which the asker knows it.
+    shown: MailboxName,
+}
+
 async fn create(
     asker: Asker<'_>,
     name: MailboxName,
     special_use: Option<SpecialUse>,
-) -> Result<(MailboxId, MailboxName), Failure> {
+) -> Result<NewMailbox, Failure> {
     let store = &asker.service.store;
     let resolved = target(asker, name).await?;
     if resolved.others.is_some() && special_use.is_some() {
@@ -52,7 +64,7 @@ async fn create(
     let limit = asker.owner(&resolved).await?.quota_mailboxes;
     let entry = store.create_within(resolved.owner, &resolved.name, special_use, limit).await?;
     inherit(asker, &resolved, &before, Some(resolved.name.clone())).await?;
-    Ok((entry.id, resolved.shown(&entry.name)?))
+    Ok(NewMailbox { owner: resolved.owner, id: entry.id, shown: resolved.shown(&entry.name)? })
 }
 
 fn no_use(text: &'static str) -> Reply {

@@ -31,6 +31,8 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, names: &[Capability]) 
                 session.enable_condstore();
                 !std::mem::replace(&mut session.enabled.qresync, true)
             }
+            // OBJECTID+ (draft 06 §2.2): ENABLED of this command is the notification.
+            () if name == "OBJECTID+" => !std::mem::replace(&mut session.enabled.object_ids, true),
             // RFC 6855 §3. UTF8=ONLY, which is not offered, would imply it.
             () if name == "UTF8=ACCEPT" => session.enable_utf8(),
             // RFC 9586 §3

@@ -46,6 +46,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Re
         return Ok(DONE);
     }
     metadata::check_wanted(&args.returns.metadata)?;
+    status::activate(session, &args.returns.status);
     let (asker, wire, reports) = session.reporting(tag)?;
     let reading = Box::pin(asker.list_for(args));
     let ShownList { list, visible } = wire.reporting(reports, reading).await?;

@@ -28,6 +28,10 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, asked: NotifyCommand) 
         // RFC 7162 §3.1
         session.enable_condstore();
     }
+    if request.fetches(&FetchItem::ObjectIds) {
+        // OBJECTID+ (draft 06 §2.2)
+        session.enable_object_ids();
+    }
     let quiet = request.selected.quiet();
     let (asker, wire, reports) = session.reporting(tag)?;
     let clock = wire.clock().clone();

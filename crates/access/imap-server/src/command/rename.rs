@@ -12,6 +12,7 @@ use crate::annotate::carry::{self, CarriedAnnotations};
 use crate::annotate::reader::AnnotationReader;
 use crate::begun::{Begun, reporting_after};
 use crate::copies::COPIED_FREE;
+use crate::object_ids;
 use crate::referred;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ResolvedName, check_new};
@@ -64,7 +65,13 @@ pub(super) async fn run(
     let carried = session.wire.reporting(reports, Box::pin(finishing)).await?;
     carry::warn(carried, &mut session.wire);
     list::report_name(session, tag, &target.shown(&target.name)?, from).await?;
-    Ok(DONE)
+    if !session.enabled.object_ids {
+        return Ok(DONE);
+    }
+    // OBJECTID+ (draft 06 §7.3). Only INBOX becomes another mailbox.
+    let list = session.wire.reporting(reports, Box::pin(service.store.list(owner))).await?;
+    let id = list.find(&target.name).map(|renamed| renamed.id);
+    Ok(DONE.with(Code::ObjectIds(object_ids::of_mailbox(owner, id))))
 }
 
 /// The mailboxes that both names refer to, and the list that has them.

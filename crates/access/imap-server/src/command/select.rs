@@ -1,5 +1,5 @@
 //! SELECT and EXAMINE: RFC 9051 §6.3.2, §6.3.3; CONDSTORE and QRESYNC of RFC 7162; MAILBOXID of
-//! RFC 8474.
+//! RFC 8474, and SELECT by ids of OBJECTID+ (draft-ietf-mailmaint-imap-objectid-bis-06 §7.1).
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use posthaste_store::{Mailbox, MailboxEntry, View};
 use crate::annotate;
 use crate::announce;
 use crate::listed::data_of;
+use crate::object_ids::{self, WantedMailbox};
 use crate::offload::{print_ranges, range_steps, row_steps};
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
@@ -32,13 +33,18 @@ pub(super) async fn run(
         // RFC 7162 §3.2.5
         return Err(Reply::bad("Enable QRESYNC first").into());
     }
+    if params.object_ids.is_some() {
+        // OBJECTID+ (draft 06 §7.1)
+        session.enable_object_ids();
+    }
     // The mailbox selected before is closed, even if the new one cannot be opened
     // (RFC 9051 §6.3.2).
     if session.selected.take().is_some() {
         session.wire.say_code(Code::Closed, "Previous mailbox is closed");
     }
     let (asker, wire, reports) = session.reporting(tag)?;
-    let opening = Box::pin(open(asker, mailbox));
+    let wanted = params.object_ids.as_deref().and_then(WantedMailbox::of);
+    let opening = Box::pin(open(asker, mailbox, wanted));
     let (ExistingMailbox { resolved, entry, rights }, opened) = wire.reporting(reports, opening).await?;
     let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
     let login = session.login()?;
@@ -82,9 +88,21 @@ pub(super) async fn run(
     })
 }
 
-/// The mailbox of a name, opened.
-async fn open(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(ExistingMailbox, Arc<Mailbox>), Failure> {
-    let found = asker.find(mailbox, Act::Read).await?;
+/// The mailbox of the ids, or else of the name, opened. OBJECTID+ (draft 06 §7.1): the name is
+/// only used if no mailbox has the ids.
+async fn open(
+    asker: Asker<'_>,
+    mailbox: &MailboxArg,
+    wanted: Option<WantedMailbox>,
+) -> Result<(ExistingMailbox, Arc<Mailbox>), Failure> {
+    let mut found = None;
+    if let Some(wanted) = wanted {
+        found = asker.find_by_id(wanted, Act::Read).await?;
+    }
+    let found = match found {
+        Some(found) => found,
+        None => asker.find(mailbox, Act::Read).await?,
+    };
     let opened = asker.service.store.open_for(asker.login.id, found.entry.id).await?;
     Ok((found, opened))
 }
@@ -143,9 +161,15 @@ fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>
     coded(out, b"UIDVALIDITY ", u64::from(entry.uid_validity.value()), b"UIDs are valid");
     coded(out, b"UIDNEXT ", u64::from(view.head().uid_next.value()), b"Next UID");
     coded(out, b"HIGHESTMODSEQ ", sync::reported_modseq(view.modseq()).value(), b"Highest");
-    out.extend_from_slice(b"* OK [MAILBOXID (");
-    out.extend_from_slice(entry.id.to_string().as_bytes());
-    out.extend_from_slice(b")] Ok\r\n");
+    if ctx.enabled.object_ids {
+        // OBJECTID+ (draft 06 §2.2): in place of MAILBOXID.
+        let ids = object_ids::of_mailbox(ctx.selected_owner(), Some(entry.id));
+        ctx.wire.say_code(Code::ObjectIds(ids), "Ok");
+    } else {
+        out.extend_from_slice(b"* OK [MAILBOXID (");
+        out.extend_from_slice(entry.id.to_string().as_bytes());
+        out.extend_from_slice(b")] Ok\r\n");
+    }
     if ctx.service.options.annotations {
         // RFC 5257 §4.1
         let annotations = Code::Annotations(annotate::support(ctx.selected));

@@ -1,4 +1,4 @@
-//! STATUS: RFC 9051 §6.3.11, with the items of RFC 7162, 7889, 8438 and 8474.
+//! STATUS: RFC 9051 §6.3.11, with the items of RFC 7162, 7889, 8438 and 8474, and of OBJECTID+.
 
 use posthaste_directory::Reading;
 use posthaste_imap_codec::command::StatusItem;
@@ -9,6 +9,7 @@ use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
 use crate::heavy::{HEAD_STEPS, open_steps};
+use crate::object_ids;
 use crate::offload::{Threads, row_steps};
 use crate::reply::{Failure, Reply};
 use crate::resolve::ExistingMailbox;
@@ -23,6 +24,7 @@ pub(super) async fn run(
     mailbox: &MailboxArg,
     items: &[StatusItem],
 ) -> Result<Reply, Failure> {
+    activate(session, items);
     let (asker, wire, reports) = session.reporting(tag)?;
     let finding = Box::pin(asker.find(mailbox, Act::Read));
     let ExistingMailbox { resolved, entry, .. } = wire.reporting(reports, finding).await?;
@@ -32,6 +34,13 @@ pub(super) async fn run(
     let reading = seen::reading(session.login()?, resolved.account(), entry.id);
     report(session, tag, (&entry, reading), &head, items).await?;
     Ok(DONE)
+}
+
+/// OBJECTID+ (draft 06 §7.4): requesting its item activates it, before any response.
+pub(super) fn activate(session: &mut Session, items: &[StatusItem]) {
+    if items.contains(&StatusItem::ObjectIds) {
+        session.enable_object_ids();
+    }
 }
 
 /// The heads of mailboxes.
@@ -70,6 +79,7 @@ pub(super) async fn report(
         session.enable_condstore();
     }
     let account = session.login()?.id;
+    let owner = reading.map_or(account, |reading| reading.owner);
     let threads = Threads { service: &session.service, account };
     let counting = Counts::read(threads, (entry.id, reading), head, items);
     let reports = session.service.reports(tag);
@@ -87,6 +97,8 @@ pub(super) async fn report(
         StatusItem::HighestModSeq => StatusValue::HighestModSeq(reported_modseq(head.modseq)),
         StatusItem::AppendLimit => StatusValue::AppendLimit(Some(limit)),
         StatusItem::MailboxId => StatusValue::MailboxId(entry.id.to_string()),
+        // OBJECTID+ (draft 06 §11.8): the account is the owner's.
+        StatusItem::ObjectIds => StatusValue::ObjectIds(object_ids::of_mailbox(owner, Some(entry.id))),
     };
     let items = items.iter().map(value).collect();
     session.wire.say(Untagged::Status { mailbox: MailboxArg::from(&entry.name), items });

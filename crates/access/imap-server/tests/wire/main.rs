@@ -49,6 +49,7 @@ mod multi_search;
 mod notify;
 mod notify_grammar;
 mod notify_quiet;
+mod object_ids;
 mod old_views;
 mod partial;
 mod quota;

@@ -14,6 +14,7 @@
 //! | 6855 | it has none: `utf8_accept.rs` |
 //! | 8437, 8508, 9394, 9586, 10022 | this file |
 //! | 8474 | `rfc_examples/mailboxes.rs`, `rfc_examples/messages.rs` |
+//! | OBJECTID+, a draft | `object_ids.rs` |
 //! | 9585 | they depend on time: `in_progress.rs` |
 
 mod mailboxes;

@@ -2,6 +2,7 @@
 //! exist. It treats an account that shares nothing as an unknown account.
 
 use posthaste_directory::NewAccount;
+use posthaste_mail_model::{AccountId, Id, MailboxId};
 use posthaste_testkit::Wire;
 
 use crate::harness::{Server, USER};
@@ -9,10 +10,12 @@ use crate::harness::{Server, USER};
 const BO: &str = "bo@example.org";
 
 /// Commands on a mailbox, `@` for its name.
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 33] = [
     "SELECT @",
     "EXAMINE @",
     "SELECT @ (CONDSTORE)",
+    "SELECT @ (OBJECTID)",
+    "STATUS @ (OBJECTID)",
     "STATUS @ (MESSAGES UNSEEN MAILBOXID)",
     "CREATE @/below",
     "CREATE @",
@@ -82,6 +85,7 @@ fn bo(server: &Server) -> Wire {
 #[track_caller]
 fn cannot_distinguish(server: &Server, hidden: &str, missing: &str) {
     let mut wire = bo(server);
+    answer(&mut wire, "ENABLE OBJECTID+");
     let mut differing = Vec::new();
     for command in COMMANDS {
         let hides = answer_on(&mut wire, command, hidden);
@@ -132,6 +136,35 @@ fn identifiers_reveal_nothing_about_accounts() {
             answer(wire, &command.replace('@', name)).join("; ").replace(name, "@")
         };
         assert_eq!(ask(&mut wire, "cy@example.org"), ask(&mut wire, "xy@example.org"), "{command}");
+    }
+}
+
+/// OBJECTID+: the ids of a mailbox without rights are ids that nothing has. The name is used.
+#[test]
+fn ids_reveal_nothing_about_mailboxes() {
+    let server = server();
+    let mut wire = bo(&server);
+    answer(&mut wire, "ENABLE OBJECTID+");
+    let nobody = (AccountId(Id::new(7, 7)), MailboxId(Id::new(8, 8)));
+    let mut select = |name: &str, ids: &str| {
+        answer(&mut wire, "SELECT INBOX");
+        answer(&mut wire, &format!("SELECT {name} (OBJECTID ({ids}))"))
+    };
+    for name in ["Sent", "nowhere"] {
+        // The first SELECT has what is recent.
+        select(name, "EMAILID x");
+        let unknown = select(name, &format!("MAILBOXID {} ACCOUNTID u{}", nobody.1, nobody.0));
+        for (owner, mailbox) in
+            [(USER, "Secret"), (USER, "Secret/Sub"), (USER, "INBOX"), ("cy@example.org", "INBOX")]
+        {
+            let (account, id) = server.mailbox(owner, mailbox);
+            assert_eq!(select(name, &format!("MAILBOXID {id} ACCOUNTID u{account}")), unknown, "{mailbox}");
+            assert_eq!(select(name, &format!("MAILBOXID {id}")), unknown, "{mailbox}");
+        }
+        // With rights, but of another account.
+        let (_, open) = server.mailbox(USER, "Open");
+        assert_eq!(select(name, &format!("MAILBOXID {open} ACCOUNTID u{}", nobody.0)), unknown);
+        assert_ne!(select(name, &format!("MAILBOXID {open}")), unknown);
     }
 }
 

@@ -33,6 +33,8 @@ pub enum FetchItem {
     EmailId,
     /// `THREADID`: RFC 8474 §5.2.
     ThreadId,
+    /// `OBJECTID`: both in one list (OBJECTID+, draft 06 §7.5).
+    ObjectIds,
     /// `X-GM-MSGID` of Gmail's X-GM-EXT-1.
     GmMessageId,
     /// `DIGEST.SHA1` (DIGEST=SHA1, an extension of Cyrus)

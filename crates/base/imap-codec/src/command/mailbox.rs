@@ -4,7 +4,7 @@ use std::fmt;
 
 use posthaste_mail_model::{ModSeq, UidValidity};
 
-use crate::{EntryName, ListPattern, MailboxArg, SeqSet, UidSet};
+use crate::{EntryName, ListPattern, MailboxArg, ObjectIds, SeqSet, UidSet};
 
 /// The way of opening a mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -22,8 +22,11 @@ pub struct SelectParams {
     pub condstore: bool,
     /// `ANNOTATE`: report changes of annotations (RFC 5257 §4.2).
     pub annotate: bool,
-    /// `QRESYNC (…)`: RFC 7162 §3.2.5.
-    pub qresync: Option<Qresync>,
+    /// `QRESYNC (…)`: RFC 7162 §3.2.5. Boxed: few commands have it, and it is large.
+    pub qresync: Option<Box<Qresync>>,
+    /// `OBJECTID`, `OBJECTID (…)`: the mailbox of these ids rather than that of the name. Without
+    /// ids it is empty (OBJECTID+, draft 06 §7.1).
+    pub object_ids: Option<Box<ObjectIds>>,
 }
 
 /// The state of the mailbox that the client remembers: RFC 7162 §3.2.5.
@@ -183,11 +186,13 @@ pub enum StatusItem {
     AppendLimit,
     /// `MAILBOXID`: RFC 8474 §4.3.
     MailboxId,
+    /// `OBJECTID`: OBJECTID+ (draft 06 §7.4).
+    ObjectIds,
 }
 
 impl StatusItem {
     /// Every item.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Messages,
         Self::Recent,
         Self::UidNext,
@@ -199,6 +204,7 @@ impl StatusItem {
         Self::HighestModSeq,
         Self::AppendLimit,
         Self::MailboxId,
+        Self::ObjectIds,
     ];
 
     /// The item's name on the wire.
@@ -215,6 +221,7 @@ impl StatusItem {
             Self::HighestModSeq => "HIGHESTMODSEQ",
             Self::AppendLimit => "APPENDLIMIT",
             Self::MailboxId => "MAILBOXID",
+            Self::ObjectIds => "OBJECTID",
         }
     }
 }

@@ -27,7 +27,6 @@ use posthaste_mail_model::{Flag, ModSeq, Secret};
 
 pub(crate) use parse_append::date_time;
 pub(crate) use parse_fetch::binary_part;
-pub(crate) use parse_search::object_id;
 pub(crate) use parse_words::{capability, gm_label, mailbox, mod_seq};
 
 pub use fetch::{FetchItem, FetchModifiers, SnippetName};

@@ -89,6 +89,7 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
         b"BINARY.SIZE" => FetchItem::BinarySize { part: binary_part(c)? },
         b"EMAILID" => FetchItem::EmailId,
         b"THREADID" => FetchItem::ThreadId,
+        b"OBJECTID" => FetchItem::ObjectIds,
         b"X-GM-MSGID" => FetchItem::GmMessageId,
         b"SNIPPET" => snippet(c),
         b"DIGEST.SHA1" => FetchItem::DigestSha1,

@@ -11,7 +11,8 @@ use crate::annotation::entries;
 use crate::chars::is_astring_char;
 use crate::cursor::{Cursor, Parsed};
 use crate::limits::LIST_ITEMS_MAX;
-use crate::{ListPattern, MailboxArg, NameEncoding, SeqSet, SequenceSet, UidSet};
+use crate::object_ids::object_id_pair;
+use crate::{ListPattern, MailboxArg, NameEncoding, ObjectIds, SeqSet, SequenceSet, UidSet};
 
 const TOO_MANY: &str = "The list is too long";
 
@@ -28,14 +29,27 @@ pub(super) fn select(c: &mut Cursor<'_>, names: NameEncoding, access: Access) ->
                 params.annotate = true;
             } else if c.eat_word(b"QRESYNC") {
                 c.sp()?;
-                params.qresync = Some(qresync(c)?);
+                params.qresync = Some(Box::new(qresync(c)?));
+            } else if c.eat_word(b"OBJECTID") {
+                params.object_ids = Some(Box::new(object_ids(c)?));
             } else {
-                return c.fail("CONDSTORE, QRESYNC or ANNOTATE");
+                return c.fail("CONDSTORE, QRESYNC, ANNOTATE or OBJECTID");
             }
             Ok(())
         })?;
     }
     Ok(CommandBody::Select { mailbox, access, params })
+}
+
+/// OBJECTID+ (draft 06 §10): `[SP "(" objectid-kvpair *(SP objectid-kvpair) ")"]`.
+fn object_ids(c: &mut Cursor<'_>) -> Parsed<ObjectIds> {
+    if c.peek() != Some(b' ') || c.peek_second() != Some(b'(') {
+        return Ok(ObjectIds::default());
+    }
+    c.sp()?;
+    let at = c.clone();
+    let ids = c.list(LIST_ITEMS_MAX, TOO_MANY, object_id_pair)?;
+    if ids.is_empty() { at.fail("at least one object id") } else { Ok(ObjectIds(ids)) }
 }
 
 /// RFC 9208 §7: `"GETQUOTA" SP quota-root-name`.

@@ -12,6 +12,7 @@ use super::{Charset, CommandBody, EntryScope, FetchItem, ModSeqEntry, SearchArgs
 use crate::cursor::{Cursor, Parsed, Quoting};
 use crate::limits::{ENTRY_NAME_BYTES_MAX, SEARCH_KEYS_MAX, SEARCH_NESTING_MAX};
 use crate::message_annotation::annotation_key;
+use crate::object_ids::object_id;
 use crate::{Date, Numbering, PageRange, ParseError, ParseErrorKind, SeqSet, SequenceSet, UidSet};
 
 /// `"SEARCH" SP search-program`
@@ -373,11 +374,4 @@ fn search_mod_seq(c: &mut Cursor<'_>) -> Parsed<SearchKey> {
         entry = Some(ModSeqEntry { name, scope });
     }
     Ok(SearchKey::ModSeq { entry, modseq: mod_seq(c)? })
-}
-
-/// RFC 8474 §7: `objectid = 1*255(ALPHA / DIGIT / "_" / "-")`.
-pub(crate) fn object_id(c: &mut Cursor<'_>) -> Parsed<String> {
-    let at = c.clone();
-    let id = c.take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-    if (1..=255).contains(&id.len()) { c.text(id) } else { at.fail("an object id") }
 }

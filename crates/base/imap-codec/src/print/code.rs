@@ -1,7 +1,8 @@
 //! Response codes: RFC 9051 §7.1.
 
 use super::{
-    astring, enabled_or_capability, line_text, list, number, pair, put, quoted, ranges, response_flag,
+    astring, enabled_or_capability, line_text, list, number, object_ids, pair, put, quoted, ranges,
+    response_flag,
 };
 use crate::response::Code;
 use crate::{AnnotateCode, AnnotationSupport, MetadataCode};
@@ -154,6 +155,7 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
             put(out, "NOUPDATE ");
             quoted(out, tag.as_str().as_bytes());
         }
+        Code::ObjectIds(ids) => object_ids(out, ids),
         Code::PermanentFlags(flags) => {
             put(out, "PERMANENTFLAGS ");
             list(out, flags, response_flag);

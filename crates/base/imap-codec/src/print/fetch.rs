@@ -3,7 +3,7 @@
 use super::message_annotation::annotation_data;
 use super::{
     astring, body, body_structure, date_time, envelope, fits_quotes, hex, list, literal_head, literal8_head,
-    number, pair, part_path, put, quoted, response_flag, section,
+    number, object_ids, pair, part_path, put, quoted, response_flag, section,
 };
 use crate::response::FetchValue;
 
@@ -40,6 +40,7 @@ pub fn fetch_value(out: &mut Vec<u8>, value: &FetchValue) {
         FetchValue::EmailId(id) => put(out, &format!("EMAILID ({id})")),
         FetchValue::ThreadId(Some(id)) => put(out, &format!("THREADID ({id})")),
         FetchValue::ThreadId(None) => put(out, "THREADID NIL"),
+        FetchValue::ObjectIds(ids) => object_ids(out, ids),
         FetchValue::SaveDate(Some(at)) => {
             put(out, "SAVEDATE ");
             date_time(out, *at);

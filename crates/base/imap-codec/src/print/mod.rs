@@ -11,6 +11,7 @@ mod decimal;
 mod fetch;
 mod message_annotation;
 mod notify;
+mod object_ids;
 mod response;
 mod search;
 mod search_data;
@@ -28,6 +29,7 @@ pub use command::{EncodedCommand, LiteralStyle, command};
 pub use decimal::number;
 pub use fetch::fetch_value;
 pub use message_annotation::annotation_value;
+pub use object_ids::object_ids;
 pub use response::{
     list_data, namespaces, response, status, status_begin, status_end, status_value, untagged,
 };

@@ -315,5 +315,6 @@ pub fn status_value(out: &mut Vec<u8>, value: &StatusValue) {
             put(out, id);
             out.push(b')');
         }
+        StatusValue::ObjectIds(ids) => super::object_ids(out, ids),
     }
 }

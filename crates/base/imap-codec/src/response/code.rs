@@ -3,7 +3,7 @@
 use posthaste_mail_model::{ModSeq, NumSet, ResponseNum, SeqNum, Uid, UidValidity};
 
 use super::ResponseFlag;
-use crate::{AnnotateCode, AnnotationSupport, Capability, MetadataCode, Tag, UidRanges};
+use crate::{AnnotateCode, AnnotationSupport, Capability, MetadataCode, ObjectIds, Tag, UidRanges};
 
 /// The response code in the brackets of a status response.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +88,8 @@ pub enum Code {
     NoUpdate(Tag),
     /// `NOTSAVED`: RFC 5182 §2.1.
     NotSaved,
+    /// `OBJECTID (…)`: OBJECTID+ (draft 06 §3).
+    ObjectIds(ObjectIds),
     /// `OVERQUOTA`: RFC 9208 §4.3.
     OverQuota,
     /// `PARSE`

@@ -5,7 +5,7 @@ use posthaste_mail_model::{ModSeq, NumSet, SeqNum, Uid, UidValidity};
 
 use super::{FetchValue, ResponseFlag, UrlFetched};
 use crate::command::{ListSelection, SpecialUse};
-use crate::{AclData, Annotation, Capability, EntryName, MailboxArg, Numbering, PageRange, Tag};
+use crate::{AclData, Annotation, Capability, EntryName, MailboxArg, Numbering, ObjectIds, PageRange, Tag};
 
 /// The responses after `* `, except status responses.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -260,6 +260,8 @@ pub enum StatusValue {
     AppendLimit(Option<u64>),
     /// `MAILBOXID (…)`
     MailboxId(String),
+    /// `OBJECTID (…)`: OBJECTID+ (draft 06 §7.4).
+    ObjectIds(ObjectIds),
 }
 
 /// ESEARCH: RFC 4731 §3.1, RFC 9051 §7.3.4.

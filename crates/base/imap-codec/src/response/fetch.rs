@@ -5,7 +5,7 @@ use posthaste_mail_model::{ModSeq, Uid};
 
 use super::{BodyStructure, Envelope, ResponseFlag};
 use crate::command::SnippetName;
-use crate::{AnnotationData, DateTime, PartPath, Section};
+use crate::{AnnotationData, DateTime, ObjectIds, PartPath, Section};
 
 /// One data item with its value. Bytes of messages are slices of the response, not copies; `None`
 /// is `NIL`.
@@ -37,6 +37,8 @@ pub enum FetchValue {
     EmailId(String),
     /// `THREADID (id)` or `NIL`
     ThreadId(Option<String>),
+    /// `OBJECTID (…)`: OBJECTID+ (draft 06 §7.5).
+    ObjectIds(ObjectIds),
     /// `SAVEDATE`
     SaveDate(Option<DateTime>),
     /// `PREVIEW`

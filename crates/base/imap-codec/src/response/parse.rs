@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::parse_words::{
-    capabilities, flags, object_id_in_parentheses, seq_num, uid, uid_ranges, uid_validity,
+    capabilities, flags, object_id_in_parentheses, object_ids, seq_num, uid, uid_ranges, uid_validity,
 };
 use super::{Code, Response, Status, StatusKind};
 use crate::chars::is_tag_char;
@@ -158,6 +158,7 @@ fn known_code(c: &mut Cursor<'_>, name: &[u8]) -> Parsed<Option<Code>> {
                 None => return at.fail("a tag"),
             }
         }
+        b"OBJECTID" => Code::ObjectIds(object_ids(c)?),
         b"PERMANENTFLAGS" => Code::PermanentFlags(flags(c)?),
         b"UIDNEXT" => Code::UidNext(uid(c)?),
         b"UIDVALIDITY" => Code::UidValidity(uid_validity(c)?),

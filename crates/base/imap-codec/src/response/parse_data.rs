@@ -3,7 +3,8 @@
 use posthaste_mail_model::ModSeq;
 
 use super::parse_words::{
-    capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, seq_num, uid, uid_validity,
+    capabilities, flags, mod_seq_in_parentheses, object_id_in_parentheses, object_ids, seq_num, uid,
+    uid_validity,
 };
 use super::{
     Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode,
@@ -224,6 +225,7 @@ fn status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
             b"APPENDLIMIT" if c.nil() => StatusValue::AppendLimit(None),
             b"APPENDLIMIT" => StatusValue::AppendLimit(Some(c.number64("a number of bytes, or NIL")?)),
             b"MAILBOXID" => StatusValue::MailboxId(object_id_in_parentheses(c)?),
+            b"OBJECTID" => StatusValue::ObjectIds(object_ids(c)?),
             _ => {
                 c.skip_value()?;
                 return Ok(None);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::parse_words::{flags, mod_seq_in_parentheses, object_id_in_parentheses, uid};
+use super::parse_words::{flags, mod_seq_in_parentheses, object_id_in_parentheses, object_ids, uid};
 use super::{
     Address, BasicPart, BodyStructure, Disposition, Envelope, FetchValue, MultiPart, NString, Param,
     PartKind, PartTail, SinglePart,
@@ -65,6 +65,7 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchValue> {
         b"EMAILID" => FetchValue::EmailId(object_id_in_parentheses(c)?),
         b"THREADID" if c.nil() => FetchValue::ThreadId(None),
         b"THREADID" => FetchValue::ThreadId(Some(object_id_in_parentheses(c)?)),
+        b"OBJECTID" => FetchValue::ObjectIds(object_ids(c)?),
         b"SAVEDATE" => FetchValue::SaveDate(save_date(c)?),
         b"RFC822" => FetchValue::Rfc822(bytes(c)?),
         b"RFC822.HEADER" => FetchValue::Rfc822Header(bytes(c)?),

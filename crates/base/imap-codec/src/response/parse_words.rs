@@ -4,9 +4,10 @@ use posthaste_mail_model::{Flag, Keyword, ModSeq, SeqNum, Uid, UidValidity};
 
 use super::ResponseFlag;
 use crate::chars::is_astring_char;
-use crate::command::{capability, mod_seq, object_id};
+use crate::command::{capability, mod_seq};
 use crate::cursor::{Cursor, Parsed};
-use crate::{Capability, UidRanges};
+use crate::object_ids::{object_id, object_id_pair};
+use crate::{Capability, ObjectIds, UidRanges};
 
 /// `1*capability`, to the end of the line or a bracket.
 pub(super) fn capabilities(c: &mut Cursor<'_>) -> Parsed<Vec<Capability>> {
@@ -48,6 +49,19 @@ pub(super) fn object_id_in_parentheses(c: &mut Cursor<'_>) -> Parsed<String> {
     let id = object_id(c)?;
     c.expect(b')', ")")?;
     Ok(id)
+}
+
+/// OBJECTID+ (draft 06 §10): `"(" [objectid-kvpair *(SP objectid-kvpair)] ")"`.
+pub(super) fn object_ids(c: &mut Cursor<'_>) -> Parsed<ObjectIds> {
+    c.expect(b'(', "object ids in parentheses")?;
+    let mut ids = ObjectIds::default();
+    loop {
+        c.spaces();
+        if c.eat(b')') {
+            return Ok(ids);
+        }
+        ids.0.push(object_id_pair(c)?);
+    }
 }
 
 pub(super) fn uid_ranges(c: &mut Cursor<'_>) -> Parsed<UidRanges> {

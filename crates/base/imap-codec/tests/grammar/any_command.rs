@@ -174,14 +174,16 @@ fn select_params() -> BoxedStrategy<SelectParams> {
                 .prop_map(|(seqs, uids)| SeqMatch { seqs: SeqSet(seqs), uids: UidSet(uids) }),
         ),
     )
-        .prop_map(|(uid_validity, modseq, known_uids, seq_match)| Qresync {
-            uid_validity,
-            modseq,
-            known_uids,
-            seq_match,
+        .prop_map(|(uid_validity, modseq, known_uids, seq_match)| {
+            Box::new(Qresync { uid_validity, modseq, known_uids, seq_match })
         });
-    (any::<bool>(), any::<bool>(), option::of(qresync))
-        .prop_map(|(condstore, annotate, qresync)| SelectParams { condstore, annotate, qresync })
+    (any::<[bool; 2]>(), option::of(qresync), option::of(object_ids().prop_map(Box::new)))
+        .prop_map(|([condstore, annotate], qresync, object_ids)| SelectParams {
+            condstore,
+            annotate,
+            qresync,
+            object_ids,
+        })
         .boxed()
 }
 
@@ -333,6 +335,7 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
         F::ModSeq,
         F::EmailId,
         F::ThreadId,
+        F::ObjectIds,
         F::GmMessageId,
         F::DigestSha1,
         F::Snippet { name: SnippetName::Preview, lazy: false },

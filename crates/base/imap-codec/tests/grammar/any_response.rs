@@ -96,6 +96,7 @@ fn code() -> BoxedStrategy<Code> {
                 }
             ),
             object_id().prop_map(Code::MailboxId),
+            object_ids().prop_map(Code::ObjectIds),
             (1_u32.., option::of(uid())).prop_map(|(n, uid)| Code::MessageLimit(n, uid)),
             metadata_code().prop_map(Code::Metadata),
             prop::sample::select(vec![AnnotateCode::TooBig, AnnotateCode::TooMany]).prop_map(Code::Annotate),
@@ -267,6 +268,7 @@ pub fn status_value() -> BoxedStrategy<StatusValue> {
         mod_seq().prop_map(StatusValue::HighestModSeq),
         option::of(number64()).prop_map(StatusValue::AppendLimit),
         object_id().prop_map(StatusValue::MailboxId),
+        object_ids().prop_map(StatusValue::ObjectIds),
     ]
 }
 
@@ -349,6 +351,7 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
         one_of![
             object_id().prop_map(F::EmailId),
             option::of(object_id()).prop_map(F::ThreadId),
+            object_ids().prop_map(F::ObjectIds),
             option::of(date_time()).prop_map(F::SaveDate),
             data().makes(F::Preview),
             (part(0), origin(), data()).prop_map(|(part, origin, data)| F::Binary { part, origin, data }),

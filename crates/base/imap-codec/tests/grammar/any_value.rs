@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use posthaste_imap_codec::{
     Annotation, Bound, Capability, Date, DateTime, EntryName, EntryPattern, ImapUrl, MailboxArg, MailboxUrl,
-    MessageSet, NameEncoding, Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet,
-    SetRange, Tag, UidRanges, UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer, ValueChange,
-    ValueScope,
+    MessageSet, NameEncoding, Numbering, ObjectIds, PageRange, PartPath, Partial, Section, SectionText,
+    SequenceSet, SetRange, Tag, UidRanges, UrlAccess, UrlAuth, UrlMailbox, UrlPartial, UrlProof, UrlServer,
+    ValueChange, ValueScope,
 };
 use posthaste_mail_model::{Flag, Keyword, ModSeq, NumSet, Rights, SeqNum, Uid, UidValidity};
 use posthaste_property::one_of;
@@ -191,6 +191,13 @@ pub fn section() -> BoxedStrategy<Section> {
 
 pub fn object_id() -> BoxedStrategy<String> {
     "[A-Za-z0-9_-]{1,20}".boxed()
+}
+
+/// Keys in capitals, as the parser has them. Any atom is one.
+pub fn object_ids() -> BoxedStrategy<ObjectIds> {
+    let known = prop::sample::select(vec!["MAILBOXID", "ACCOUNTID", "EMAILID", "THREADID"]);
+    let key = one_of![3 => known.prop_map(str::to_owned), 1 => "[A-Z0-9!#$&'+,./:;<=>?@^_`|}~-]{1,12}"];
+    vec((key, object_id()), 0..4).prop_map(ObjectIds).boxed()
 }
 
 type IdPairs = Vec<(String, Option<String>)>;

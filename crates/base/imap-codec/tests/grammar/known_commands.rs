@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use posthaste_imap_codec::command::*;
 use posthaste_imap_codec::{
-    MailboxArg, MessageSet, NameEncoding, ParseErrorKind, Section, SectionText, SequenceSet, UidSet,
-    parse_command, print,
+    MailboxArg, MessageSet, NameEncoding, ObjectIds, ParseErrorKind, Section, SectionText, SequenceSet,
+    UidSet, parse_command, print,
 };
 use posthaste_mail_model::{Flag, MailboxName};
 
@@ -374,6 +374,51 @@ fn errors_say_whose_fault_it_is() {
     }
     let error = parse("a1 FETCH 1 (FLAGS BODX)\r\n").unwrap_err();
     assert_eq!(error.to_string(), "Expected an item to fetch at byte 18");
+}
+
+/// The examples of draft-ietf-mailmaint-imap-objectid-bis-06 §7.1, §7.4 and §7.5, and what §10 does
+/// not have.
+#[test]
+fn object_ids_in_one_list() {
+    for text in [
+        "27 SELECT foo (OBJECTID)\r\n",
+        "28 SELECT foo (OBJECTID (MAILBOXID F2212ea87-6097-4256-9d51-71338625 ACCOUNTID u1a48e8e3))\r\n",
+        "28 EXAMINE foo (CONDSTORE QRESYNC (1 2) OBJECTID (X-FUTURE 1))\r\n",
+        "6 STATUS foo (OBJECTID)\r\n",
+        "11 LIST \"\" * RETURN (STATUS (OBJECTID))\r\n",
+        "30 FETCH 1:* (OBJECTID)\r\n",
+        "31 ENABLE OBJECTID+\r\n",
+    ] {
+        assert_eq!(spelt(text), text);
+    }
+    let select = |text: &str| match body(text) {
+        CommandBody::Select { params, .. } => params,
+        other => panic!("{text}: {other:?}"),
+    };
+    // In any order with other parameters, and keys in any case. Ids keep theirs.
+    let params = select("a SELECT x (objectid (mailboxid aB accountid u1) CONDSTORE)\r\n");
+    let ids = params.object_ids.unwrap();
+    assert!(params.condstore && ids.id("MAILBOXID") == Some("aB") && ids.id("ACCOUNTID") == Some("u1"));
+    assert_eq!(ids.id("EMAILID"), None);
+    let params = select("a SELECT x (OBJECTID CONDSTORE)\r\n");
+    assert_eq!((params.condstore, params.object_ids.as_deref()), (true, Some(&ObjectIds::default())));
+    assert_eq!(select("a SELECT x (CONDSTORE)\r\n").object_ids, None);
+    let long = format!("a SELECT x (OBJECTID (MAILBOXID {}))\r\n", "x".repeat(256));
+    for text in [
+        "a SELECT x (OBJECTID ())\r\n",
+        "a SELECT x (OBJECTID(MAILBOXID 1))\r\n",
+        "a SELECT x (OBJECTID MAILBOXID 1)\r\n",
+        "a SELECT x (OBJECTID (MAILBOXID))\r\n",
+        "a SELECT x (OBJECTID (MAILBOXID 1 ACCOUNTID))\r\n",
+        "a SELECT x (OBJECTID (MAILBOXID \"1\"))\r\n",
+        "a SELECT x (OBJECTID (MAILBOXID a.b))\r\n",
+        "a SELECT x (OBJECTID+)\r\n",
+        "a FETCH 1 (OBJECTID (EMAILID 1))\r\n",
+        "a STATUS x (OBJECTID ())\r\n",
+        long.as_str(),
+    ] {
+        assert_eq!(parse(text).expect_err(text).kind, ParseErrorKind::Syntax, "{text}");
+    }
 }
 
 #[test]

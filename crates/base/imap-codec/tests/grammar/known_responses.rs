@@ -111,6 +111,31 @@ fn urls_scores_and_labels() {
     );
 }
 
+/// The examples of draft-ietf-mailmaint-imap-objectid-bis-06 §7.1, §7.3, §7.4 and §7.5.
+#[test]
+fn object_ids_in_one_list() {
+    for text in [
+        "* ENABLED OBJECTID+\r\n",
+        "* OK [OBJECTID (MAILBOXID F2212ea87-6097-4256-9d51-71338625 ACCOUNTID u1a48e8e3)] Ok\r\n",
+        "8 OK [OBJECTID (MAILBOXID F2212ea87-6097-4256-9d51-71338625 ACCOUNTID u1a48e8e3)] Completed\r\n",
+        "* OK [OBJECTID ()] Ok\r\n",
+        "* STATUS foo (MESSAGES 1 OBJECTID (MAILBOXID F2212ea87 ACCOUNTID u1a48e8e3))\r\n",
+        "* 1 FETCH (OBJECTID (EMAILID M6d99ac3275bb4e THREADID T64b478a75b7ea9) UID 7)\r\n",
+        "* 1 FETCH (OBJECTID (EMAILID M00000001))\r\n",
+        "* 1 FETCH (OBJECTID ())\r\n",
+        // Not a list of ids: kept as it is.
+        "* OK [OBJECTID x] Ok\r\n",
+    ] {
+        assert_eq!(spelt(text), text);
+    }
+    // A client reads the keys that it knows (§3), with blanks as the draft's own example has them.
+    let Response::Status(status) = parse("* OK [objectid ( mailboxid F1  X-NEW a_b)] Ok\r\n") else {
+        panic!()
+    };
+    let Some(Code::ObjectIds(ids)) = status.code else { panic!() };
+    assert_eq!((ids.id("MAILBOXID"), ids.id("X-NEW"), ids.id("ACCOUNTID")), (Some("F1"), Some("a_b"), None));
+}
+
 #[test]
 fn servers_in_the_field() {
     for (text, same) in [

@@ -100,6 +100,11 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("9585, 9738", "INPROGRESS, MESSAGELIMIT", "any_response::code"),
     ("9586", "uidfetch-resp, UIDREQUIRED", "any_response::untagged any_response::code"),
     ("10022", "uidbatches and its response", "any_command::message_body any_response::untagged"),
+    (
+        "draft-ietf-mailmaint-imap-objectid-bis-06",
+        "objectid-compound, select-param, fetch-att, status-att, resp-text-code",
+        "any_value::object_ids any_command::select_params any_response::code",
+    ),
     ("9698", "getjmapaccess, jmapaccess-data", "any_command::session_body any_response::untagged"),
     ("9738", "UIDAFTER, UIDBEFORE", "any_command::number_key"),
 ];

@@ -44,7 +44,7 @@ const WITH_STRING: [&str; 31] = [
 /// Commands of which every letter may be in either case.
 const COMMANDS: [&str; 31] = [
     "UID FETCH 1:* (UID FLAGS BODY.PEEK[1.MIME]<0.10> BINARY.SIZE[2] RFC822.SIZE) (CHANGEDSINCE 5 VANISHED)",
-    "UID FETCH 1 (MODSEQ EMAILID SAVEDATE) (PARTIAL -1:-5)",
+    "UID FETCH 1 (MODSEQ EMAILID OBJECTID SAVEDATE) (PARTIAL -1:-5)",
     "FETCH 1 (PREVIEW (LAZY) ENVELOPE)",
     "FETCH 1 FULL",
     "STORE 1 (UNCHANGEDSINCE 5) +FLAGS.SILENT (\\Seen \\Deleted)",
@@ -54,8 +54,8 @@ const COMMANDS: [&str; 31] = [
     "UID THREAD REFERENCES UTF-8 MODSEQ 7",
     "LIST (SUBSCRIBED RECURSIVEMATCH) \"\" % RETURN (CHILDREN STATUS (MESSAGES UIDNEXT) MYRIGHTS)",
     "SELECT 1 (QRESYNC (1 2 3:4 (5 6)))",
-    "EXAMINE 1 (CONDSTORE ANNOTATE)",
-    "STATUS 1 (MESSAGES DELETED-STORAGE MAILBOXID)",
+    "EXAMINE 1 (CONDSTORE ANNOTATE OBJECTID (MAILBOXID 1 ACCOUNTID 2))",
+    "STATUS 1 (MESSAGES DELETED-STORAGE MAILBOXID OBJECTID)",
     "CREATE 1 (USE (\\Sent))",
     "APPEND 1 (\\Draft) \"12-Jan-2000 08:01:00 +0100\" {1+}\r\n0",
     "APPEND 1 CATENATE (TEXT {1+}\r\n0 UTF8 (~{1+}\r\n0))",
@@ -77,7 +77,7 @@ const COMMANDS: [&str; 31] = [
 ];
 
 /// Responses of which every letter may be in either case.
-const RESPONSES: [&str; 22] = [
+const RESPONSES: [&str; 24] = [
     "* 1 FETCH (FLAGS (\\Seen \\Recent) UID 5 MODSEQ (7) RFC822.SIZE 3 INTERNALDATE \" 1-Feb-1994 10:00:00 +0000\")",
     "* 1 FETCH (BODY[1.MIME]<0> NIL BINARY.SIZE[2] 5 THREADID NIL ENVELOPE (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL))",
     "* 7 UIDFETCH (FLAGS ())",
@@ -100,6 +100,8 @@ const RESPONSES: [&str; 22] = [
     "* OK [PERMANENTFLAGS (\\Seen \\*)] 1",
     "1 OK [URLMECH INTERNAL] 1",
     "* NO [METADATA LONGENTRIES 5] 1",
+    "* OK [OBJECTID (MAILBOXID 1 ACCOUNTID 2)] 1",
+    "* 1 FETCH (OBJECTID (EMAILID 1 THREADID 2))",
 ];
 
 /// The text as an atom if it may be one, in quotes if it may be, and as a literal.

@@ -113,6 +113,8 @@ impl Grammar<'_> {
             self.one_of(&[
                 " (CONDSTORE)",
                 " (QRESYNC (1 1))",
+                " (OBJECTID)",
+                " (OBJECTID (MAILBOXID F1 ACCOUNTID u1) CONDSTORE)",
                 " (QRESYNC (1 18446744073709551615 1:*))",
                 " (X)",
             ]);
@@ -321,6 +323,7 @@ impl Grammar<'_> {
                 "MODSEQ",
                 "EMAILID",
                 "THREADID",
+                "OBJECTID",
                 "SAVEDATE",
                 "PREVIEW",
                 "PREVIEW (LAZY)",
@@ -470,5 +473,14 @@ impl Grammar<'_> {
 }
 
 /// What STATUS returns.
-pub(super) const STATUS: [&str; 8] =
-    ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "UNSEEN", "DELETED", "SIZE", "HIGHESTMODSEQ", "MAILBOXID"];
+pub(super) const STATUS: [&str; 9] = [
+    "MESSAGES",
+    "UIDNEXT",
+    "UIDVALIDITY",
+    "UNSEEN",
+    "DELETED",
+    "SIZE",
+    "HIGHESTMODSEQ",
+    "MAILBOXID",
+    "OBJECTID",
+];

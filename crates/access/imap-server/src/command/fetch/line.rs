@@ -151,6 +151,7 @@ pub(super) fn print_item(
             out.extend_from_slice(ThreadId::of(&summary, stored.body).to_string().as_bytes());
             out.push(b')');
         }
+        ResponseItem::ObjectIds => object_ids(out, stored),
         ResponseItem::GmMessageId => {
             out.extend_from_slice(b"X-GM-MSGID ");
             print::number(out, gmail::message_number(stored.body));
@@ -177,6 +178,15 @@ pub(super) fn print_item(
         }
         _ => column(out, item, names, subject),
     }
+}
+
+/// OBJECTID+ (draft 06 §7.5): the ids of the message and of its thread.
+fn object_ids(out: &mut Vec<u8>, stored: StoredMessage<'_>) {
+    out.extend_from_slice(b"OBJECTID (EMAILID ");
+    out.extend_from_slice(stored.body.to_string().as_bytes());
+    out.extend_from_slice(b" THREADID ");
+    out.extend_from_slice(ThreadId::of(&stored.summary, stored.body).to_string().as_bytes());
+    out.push(b')');
 }
 
 fn date(out: &mut Vec<u8>, unix_seconds: i64) {

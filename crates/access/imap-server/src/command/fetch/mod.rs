@@ -112,6 +112,10 @@ fn add_implied(
         // RFC 7162 §3.1
         ctx.enable_condstore();
     }
+    if items.contains(&FetchItem::ObjectIds) {
+        // OBJECTID+ (draft 06 §7.5)
+        ctx.enable_object_ids();
+    }
 }
 
 /// The messages of the set, after PARTIAL and CHANGEDSINCE.

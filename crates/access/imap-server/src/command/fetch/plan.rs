@@ -36,6 +36,8 @@ pub(super) enum ResponseItem {
     ModSeq,
     EmailId,
     ThreadId,
+    /// EMAILID and THREADID in one list: OBJECTID+.
+    ObjectIds,
     GmMessageId,
     GmThreadId,
     GmLabels,
@@ -187,6 +189,7 @@ impl ResponseItem {
             | Self::Annotation(_) => Reads::Rows,
             Self::EmailId
             | Self::ThreadId
+            | Self::ObjectIds
             | Self::GmMessageId
             | Self::GmThreadId
             | Self::SaveDate
@@ -214,6 +217,7 @@ fn response_item(item: &FetchItem) -> ResponseItem {
         FetchItem::ModSeq => ResponseItem::ModSeq,
         FetchItem::EmailId => ResponseItem::EmailId,
         FetchItem::ThreadId => ResponseItem::ThreadId,
+        FetchItem::ObjectIds => ResponseItem::ObjectIds,
         FetchItem::GmMessageId => ResponseItem::GmMessageId,
         FetchItem::GmThreadId => ResponseItem::GmThreadId,
         FetchItem::GmLabels => ResponseItem::GmLabels,

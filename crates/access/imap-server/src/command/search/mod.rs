@@ -112,6 +112,10 @@ pub(super) fn with_items(
         // RFC 7162 §3.1
         ctx.enable_condstore();
     }
+    if items.contains(&FetchItem::ObjectIds) {
+        // OBJECTID+ (draft 06 §2.2)
+        ctx.enable_object_ids();
+    }
     asked.map(|asked| asked.fetching(items))
 }
 

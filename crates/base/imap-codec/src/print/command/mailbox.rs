@@ -167,6 +167,14 @@ impl CommandPrinter {
             self.qresync(qresync);
             before = " ";
         }
+        if let Some(ids) = params.object_ids.as_deref() {
+            self.put(before);
+            match ids.0.is_empty() {
+                true => self.put("OBJECTID"),
+                false => crate::print::object_ids(&mut self.out, ids),
+            }
+            before = " ";
+        }
         self.put(if before == " " { ")" } else { "" });
     }
 

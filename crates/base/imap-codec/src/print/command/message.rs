@@ -147,6 +147,7 @@ impl CommandPrinter {
             FetchItem::ModSeq => self.put("MODSEQ"),
             FetchItem::EmailId => self.put("EMAILID"),
             FetchItem::ThreadId => self.put("THREADID"),
+            FetchItem::ObjectIds => self.put("OBJECTID"),
             FetchItem::DigestSha1 => self.put("DIGEST.SHA1"),
             FetchItem::GmMessageId => self.put("X-GM-MSGID"),
             FetchItem::GmThreadId => self.put("X-GM-THRID"),
