@@ -1,5 +1,5 @@
-//! Ids of objects: one alone (RFC 8474 §7), or several in one list of keys and ids, as OBJECTID+ has
-//! them (draft-ietf-mailmaint-imap-objectid-bis-06 §3, §10).
+//! Ids of objects: one alone (RFC 8474 §7), or several in one list of keys and ids, as OBJECTID+
+//! has them (draft-ietf-mailmaint-imap-objectid-bis-06 §3, §10).
 
 use crate::cursor::{Cursor, Parsed};
 
