@@ -507,8 +507,8 @@ mod tests {
         let uid = Uid::new(7).unwrap();
         assert!(matches!(faults.collect(uid, Ok(3)), Ok(Some(3))));
         let damage = StoreError::Corrupt("a summary".to_owned());
-        assert!(matches!(faults.note::<()>(uid, Err(damage.into())), Ok(None)));
-        let busy = faults.note::<()>(uid, Err(StoreError::Busy.into()));
+        assert!(matches!(faults.collect::<()>(uid, Err(damage.into())), Ok(None)));
+        let busy = faults.collect::<()>(uid, Err(StoreError::Busy.into()));
         assert!(matches!(busy, Err(Failure::Store(StoreError::Busy))));
         assert_eq!(faults.unreadable, [7]);
     }
