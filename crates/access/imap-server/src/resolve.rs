@@ -126,8 +126,8 @@ impl<'s> Asker<'s> {
     }
 
     /// The mailbox of these ids, if the asker may do that with it. `None` if there is none, or if
-    /// the asker must not learn of it. If its name is one of another server, the answer is the
-    /// URL, as for the name.
+    /// the asker must not learn of it. If its name has a referral, the answer is the URL, as for
+    /// the name.
     pub(crate) async fn find_by_id(
         self,
         wanted: WantedMailbox,
