@@ -63,8 +63,8 @@ fn commands_with_such_a_name_are_answered_with_the_url() {
     ));
 }
 
-/// A referral takes precedence over a local mailbox of that name. SELECT by ids (OBJECTID+) obeys it,
-/// too.
+/// A referral takes precedence over a local mailbox of that name. SELECT by ids (OBJECTID+) obeys
+/// it, too.
 #[test]
 fn ids_of_a_mailbox_with_such_a_name_are_answered_with_the_url() {
     let server = Server::start();
