@@ -117,3 +117,38 @@ async fn a_copy_whose_report_nobody_reads_holds_no_memory() {
     };
     tokio::time::timeout(Duration::from_secs(60), ends).await.unwrap();
 }
+
+/// A search that waits for its turn to compute is next in the queue, however slow its client is.
+/// If nobody polled it then, it would keep the turn from others.
+#[tokio::test]
+async fn a_search_whose_report_nobody_reads_goes_on() {
+    let (_trigger, shutdown) = Shutdown::new();
+    let (mut client, server) = tokio::io::duplex(1 << 20);
+    let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
+    let mut session = Session::on(Arc::new(service()), connection, shutdown);
+    // More than the pipe takes.
+    session.wire.out().resize(4 << 20, b'x');
+    let (turn, done, tag) = (Notify::new(), AtomicBool::new(false), Tag::new("a").unwrap());
+    let work = async {
+        turn.notified().await;
+        done.store(true, Ordering::Relaxed);
+    };
+    let mut searching = pin!(session.wire.while_reporting(Reports::uncounted(&tag, TIMES), work));
+    // It waits for its turn, and begins to send a report.
+    let mut begun = vec![0; 64 << 10];
+    tokio::select! {
+        _ = &mut searching => panic!("it has no turn"),
+        read = client.read_exact(&mut begun) => { read.unwrap(); }
+    }
+    turn.notify_one();
+    for _ in 0..1000 {
+        let polled = poll_fn(|cx| Poll::Ready(searching.as_mut().poll(cx))).await;
+        assert!(polled.is_pending(), "its report was sent");
+        if done.load(Ordering::Relaxed) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("it waits for the client");
+}

@@ -126,7 +126,8 @@ impl<'s> Asker<'s> {
     }
 
     /// The mailbox of these ids, if the asker may do that with it. `None` if there is none, or if
-    /// the asker must not learn of it.
+    /// the asker must not learn of it. If its name has a referral, the answer is the URL, as for
+    /// the name.
     pub(crate) async fn find_by_id(
         self,
         wanted: WantedMailbox,
@@ -136,6 +137,7 @@ impl<'s> Asker<'s> {
         if wanted.owner.is_none_or(|owner| owner == self.login.id)
             && let Some(entry) = with_id(&own, wanted.mailbox).cloned()
         {
+            referred::check(self.login, &entry.name)?;
             let resolved = ResolvedName { owner: self.login.id, name: entry.name.clone(), others: None };
             return Ok(Some(ExistingMailbox { resolved, entry, rights: Rights::ALL }));
         }
@@ -155,8 +157,10 @@ impl<'s> Asker<'s> {
             return Ok(None);
         }
         let list = self.service.store.list(owner.account.id).await?;
-        let entry = with_id(&list, wanted.mailbox).filter(|entry| owner.shown(&entry.name).is_some());
-        let Some(entry) = entry.cloned() else { return Ok(None) };
+        let entry = with_id(&list, wanted.mailbox).cloned();
+        let shown = entry.as_ref().and_then(|entry| owner.shown(&entry.name));
+        let (Some(entry), Some(shown)) = (entry, shown) else { return Ok(None) };
+        referred::check(self.login, &shown)?;
         let others = Some(OtherAccount { visible: Arc::clone(&visible), top });
         let resolved = ResolvedName { owner: owner.account.id, name: entry.name.clone(), others };
         let found = ExistingMailbox { resolved, entry, rights };

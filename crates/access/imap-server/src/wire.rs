@@ -379,8 +379,9 @@ impl Wire {
         }
     }
 
-    /// Sends a report while the work goes on, since the client may take minutes to read it. Returns
-    /// the result of the work if it ended, and whether the report was sent.
+    /// Sends a report while the work goes on, since the client may take minutes to read it, and the
+    /// work may have permits that others wait for. Returns the result of the work if it ended, and
+    /// whether the report was sent.
     pub(crate) async fn report_beside<T>(
         &mut self,
         reports: Reports<'_>,
@@ -409,14 +410,9 @@ impl Wire {
         let mut work = std::pin::pin!(work);
         let clock = self.clock.clone();
         let mut login_end = self.login_end.clone();
-        let mut due = reports.as_ref().map(|reports| clock.now() + reports.times.first);
+        let mut due = reports.map(|reports| clock.now() + reports.times.first);
         loop {
-            let report = async {
-                match due {
-                    Some(due) => clock.sleep(due.saturating_duration_since(clock.now())).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let left = due.map(|due| due.saturating_duration_since(clock.now()));
             let heard = async {
                 if self.input.len() >= PIPELINED_MAX {
                     return self.transport.read(&mut self.input, Wait::Leave).await.map(drop);
@@ -431,12 +427,15 @@ impl Wire {
                 done = &mut work => return Ok(done),
                 heard = heard => heard?,
                 () = login_end.reached() => return Err(NetError::LoginEnded),
-                () = report => {
-                    if let Some(reports) = &reports {
-                        self.say_code(reports.now(), "Working");
-                        self.flush().await?;
-                        due = Some(clock.now() + reports.times.every);
+                () = clock.sleep(left.unwrap_or_default()), if left.is_some() => {
+                    let Some(reports) = reports else { continue };
+                    // Boxed: few commands take so long.
+                    let (done, sent) = Box::pin(self.report_beside(reports, work.as_mut())).await;
+                    sent?;
+                    if let Some(done) = done {
+                        return Ok(done);
                     }
+                    due = Some(clock.now() + reports.times.every);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag};
-use posthaste_mail_model::{AccountId, MailboxName, Rights};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
 use posthaste_store::{HeldPermit, ListDraft, MailboxList, Moved, StoreError};
 
 use super::{DONE, create, list};
@@ -48,7 +48,7 @@ pub(super) async fn run(
         begun.set();
         rename(asker, (&source, &target), room).await
     };
-    let moved = Box::pin(reporting_after(&mut session.wire, reports, &begun, renaming)).await??;
+    let (moved, id) = Box::pin(reporting_after(&mut session.wire, reports, &begun, renaming)).await??;
     // What follows the mailbox.
     let finishing = async {
         let carried = match &moved {
@@ -69,8 +69,13 @@ pub(super) async fn run(
         return Ok(DONE);
     }
     // OBJECTID+ (draft 06 §7.3). Only INBOX becomes another mailbox.
-    let list = session.wire.reporting(reports, Box::pin(service.store.list(owner))).await?;
-    let id = list.find(&target.name).map(|renamed| renamed.id);
+    let id = match moved {
+        None => id,
+        Some(_) => {
+            let list = session.wire.reporting(reports, Box::pin(service.store.list(owner))).await?;
+            list.find(&target.name).map(|new| new.id)
+        }
+    };
     Ok(DONE.with(Code::ObjectIds(object_ids::of_mailbox(owner, id))))
 }
 
@@ -96,13 +101,14 @@ async fn ends(
 /// Renames, if the rights suffice in the very list that is changed. Another session may have
 /// moved a mailbox to a name below the source meanwhile. New levels above, and what INBOX
 /// becomes, need room within the account's quota (RFC 9208 §5.3). The new mailbox of a renamed
-/// INBOX obeys the account's limit of messages in a folder, too.
+/// INBOX obeys the account's limit of messages in a folder, too. Returns what was moved out of
+/// INBOX, and which mailbox had the name.
 async fn rename(
     asker: Asker<'_>,
     (source, target): (&ResolvedName, &ResolvedName),
     room: Option<RoomForInbox>,
-) -> Result<Option<Moved>, Failure> {
-    let mut refusal = None;
+) -> Result<(Option<Moved>, Option<MailboxId>), Failure> {
+    let (mut refusal, mut id) = (None, None);
     let owner = asker.owner(target).await?;
     let permit = |list: &MailboxList, draft: &mut ListDraft| {
         draft.limit_mailboxes(owner.quota_mailboxes);
@@ -110,13 +116,15 @@ async fn rename(
         if let Some((most, held)) = &room {
             draft.move_at_most(*most, held.clone());
         }
+        id = list.find(&source.name).map(|entry| entry.id);
         permit_all(source, target, list).map_err(|failure| {
             refusal = Some(failure);
             StoreError::Refused("a right is missing")
         })
     };
     let renamed = asker.service.store.rename_if(source.owner, &source.name, &target.name, permit).await;
-    renamed.map_err(|error| refusal.unwrap_or_else(|| error.into()))
+    let moved = renamed.map_err(|error| refusal.unwrap_or_else(|| error.into()))?;
+    Ok((moved, id))
 }
 
 /// The number of messages of INBOX that may be moved, and the memory for that. All of them are

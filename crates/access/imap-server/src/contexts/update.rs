@@ -70,9 +70,9 @@ pub(crate) struct Reporter<'w, 's> {
 
 impl Reporter<'_, '_> {
     /// Does work between two responses, while the client is connected. If it takes long, the
-    /// command at hand reports that it continues. Then the session has no turn any more, since the
-    /// client may be slow to read the report.
-    async fn work<T>(&mut self, work: impl Future<Output = T>) -> Result<T, NetError> {
+    /// command at hand reports that it continues. Meanwhile the session has no turn, since the
+    /// client may be slow to read the report. It takes one for the work after that.
+    async fn work<T>(&mut self, after: LongWork, work: impl Future<Output = T>) -> Result<T, NetError> {
         let Some(reports) = self.by.reports() else { return self.wire.while_there(work).await };
         let clock = self.wire.clock().clone();
         let mut work = pin!(work);
@@ -83,7 +83,9 @@ impl Reporter<'_, '_> {
         }
         self.turn.give();
         let times = ProgressTimes { first: Duration::ZERO, ..reports.times };
-        self.wire.while_reporting(Reports { times, ..reports }, work).await
+        let done = self.wire.while_reporting(Reports { times, ..reports }, work).await?;
+        self.turn.take(after).await;
+        Ok(done)
     }
 
     /// Sends a report. Meanwhile another session has the turn.
@@ -233,7 +235,8 @@ impl Context {
         step: &ViewChange<'_>,
         due: &NumSet<SeqNum>,
     ) -> Result<UpdateOutcome, Failure> {
-        to.turn.take(LongWork::Evaluated(due.count() + step.diff.changed.count())).await;
+        let long = LongWork::Evaluated(due.count() + step.diff.changed.count());
+        to.turn.take(long).await;
         // `kept` rejects criteria that depend on the time.
         let question = Question::compile(&self.key, source.selected, 0)?;
         let candidates = due.union(&concerned(step, question.watched()).await);
@@ -242,7 +245,7 @@ impl Context {
         }
         let mut evaluation = Job::new(source, question, Pace::default());
         let work = Box::pin(evaluation.matching(&candidates));
-        let job::Matches { seqs, expunged } = to.work(work).await??;
+        let job::Matches { seqs, expunged } = to.work(long, work).await??;
         if expunged > 0 {
             return Ok(UpdateOutcome::Postponed);
         }
@@ -304,7 +307,7 @@ impl Context {
             && !added.is_empty()
         {
             let placing = Box::pin(order::add(source, &sorted.criteria, &mut sorted.order, &added, pace));
-            let outcome = to.work(placing).await?;
+            let outcome = to.work(LongWork::Evaluated(added.count()), placing).await?;
             if !matches!(outcome, Ok(true)) {
                 // Nothing has changed.
                 sorted.order.put_back(&stood, pace).await;
@@ -380,4 +383,41 @@ async fn concerned(step: &ViewChange<'_>, watched: Watched) -> NumSet<SeqNum> {
         pace.worked(ROW_STEPS).await;
     }
     concerned
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+    use std::task::Poll;
+
+    use posthaste_mail_model::Id;
+    use posthaste_net::{Connection, Shutdown, Stream};
+
+    use super::*;
+    use crate::session::Session;
+    use crate::size_tests::service;
+
+    /// Without the turn, all sessions whose reports took long would compute at once.
+    #[tokio::test]
+    async fn a_session_has_no_turn_while_it_reports_and_takes_one_afterwards() {
+        let mut service = service();
+        service.options.progress = ProgressTimes { first: Duration::ZERO, every: Duration::from_secs(3600) };
+        let (service, account, tag) = (Arc::new(service), AccountId(Id::new(1, 2)), Tag::new("a").unwrap());
+        let (_client, server) = tokio::io::duplex(1 << 20);
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
+        let (_trigger, shutdown) = Shutdown::new();
+        let mut session = Session::on(Arc::clone(&service), connection, shutdown);
+        let by = Searcher { service: &service, account, tag: Some(&tag) };
+        let (mut turn, long) = (Turn::of(by.threads()), LongWork::Evaluated(u64::MAX));
+        turn.take(long).await;
+        let mut to = Reporter { wire: &mut session.wire, turn: &mut turn, by };
+        let other = async { drop(service.turns.acquire(account).await) };
+        to.work(long, other).await.unwrap();
+        let mut another = pin!(service.turns.acquire(account));
+        let waits = poll_fn(|cx| Poll::Ready(another.as_mut().poll(cx).is_pending())).await;
+        assert!(waits);
+    }
 }

@@ -1,6 +1,6 @@
 //! MAILBOX-REFERRALS: RFC 2193.
 
-use crate::harness::Server;
+use crate::harness::{Server, USER};
 
 const TEAM: &str = "imap://ana%40example.org;AUTH=*@two.example.org/Groups/Team";
 
@@ -60,6 +60,34 @@ fn commands_with_such_a_name_are_answered_with_the_url() {
         S: * 1 FETCH (UID 1)
         S: p OK …
         "#,
+    ));
+}
+
+/// A referral takes precedence over a local mailbox of that name. SELECT by ids (OBJECTID+) obeys
+/// it, too.
+#[test]
+fn ids_of_a_mailbox_with_such_a_name_are_answered_with_the_url() {
+    let server = Server::start();
+    server.make_mailbox("Team/new");
+    let (account, id) = server.mailbox(USER, "Team/new");
+    server.refer_mailbox("Team", Some(TEAM));
+    server.login().run(&format!(
+        r#"
+        C: a SELECT INBOX (OBJECTID (MAILBOXID {id} ACCOUNTID u{account}))
+        S: * ENABLED OBJECTID+
+        S: a NO [REFERRAL {TEAM}/new] …
+        C: b EXAMINE Team/new (OBJECTID (MAILBOXID {id}))
+        S: b NO [REFERRAL {TEAM}/new] …
+        "#
+    ));
+    server.refer_mailbox("Team", None);
+    server.login().run(&format!(
+        r#"
+        C: c SELECT INBOX (OBJECTID (MAILBOXID {id}))
+        S: * ENABLED OBJECTID+
+        S~ * OK [OBJECTID (MAILBOXID {id} ACCOUNTID u{account})] Ok
+        S~ c OK [READ-WRITE] …
+        "#
     ));
 }
 

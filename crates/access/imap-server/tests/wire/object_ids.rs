@@ -1,8 +1,12 @@
 //! OBJECTID+: draft-ietf-mailmaint-imap-objectid-bis-06, with its examples.
 
-use posthaste_directory::NewAccount;
-use posthaste_testkit::Wire;
+use std::time::{Duration, Instant};
 
+use posthaste_directory::NewAccount;
+use posthaste_mail_model::MailboxName;
+use posthaste_testkit::{READ_WITHIN, Wire};
+
+use crate::gate::Gate;
 use crate::harness::{PASSWORD, Server, USER, fetch_text};
 use crate::sharing::{BO, SHARED, server as sharing};
 
@@ -255,6 +259,33 @@ fn mailboxes_that_are_created_renamed_and_listed() {
     let line = wire.expect("15 OK [OBJECTID (…)] …");
     let (_, old) = ids(&server, USER, "old");
     assert!(line.contains(&format!("(MAILBOXID {old} ACCOUNTID {account})")) && old != inbox, "{line}");
+}
+
+/// Another session renames it again before the answer, and makes another one of that name.
+#[test]
+fn a_rename_returns_the_id_of_the_mailbox_that_it_renamed() {
+    let (server, gate) = Gate::server();
+    for name in ["foo", "top"] {
+        server.make_mailbox(name);
+    }
+    let (account, foo) = ids(&server, USER, "foo");
+    let mut wire = server.login();
+    wire.run("C: a ENABLE OBJECTID+\nS~ a OK …");
+    let ((store, _), (owner, _)) = (server.behind(), server.mailbox(USER, "foo"));
+    let [new, away] = ["top/bar", "away"].map(|name| MailboxName::new(name).expect("a name"));
+    // After the change, the command reads the rights that the new name inherits.
+    gate.set_directory_open(false);
+    wire.send(b"b RENAME foo top/bar\r\n");
+    let deadline = Instant::now() + READ_WITHIN;
+    while server.wait(store.list(owner)).expect("a list").find(&new).is_none() {
+        assert!(Instant::now() < deadline, "nothing was renamed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    server.wait(store.rename(owner, &new, &away)).expect("another name");
+    server.wait(store.create(owner, &new, None)).expect("another mailbox");
+    gate.set_directory_open(true);
+    let answer = wire.skip_to("b OK [OBJECTID (…)] …").pop().expect("a line");
+    assert!(answer.contains(&format!("(MAILBOXID {foo} ACCOUNTID {account})")), "{answer}");
 }
 
 /// Draft §7.5. §11.4: the ids are those of RFC 8474. §11.9: also of UIDFETCH.

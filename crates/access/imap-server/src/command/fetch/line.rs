@@ -1,6 +1,9 @@
 //! One FETCH response, as far as row and summary contain it: copied straight into the output
 //! buffer.
 
+use std::fmt::Arguments;
+use std::io::Write as _;
+
 use posthaste_imap_codec::{DateTime, print};
 use posthaste_mail_model::SeqNum;
 use posthaste_mime_summary::SummaryRef;
@@ -141,17 +144,17 @@ pub(super) fn print_item(
         ResponseItem::Fields(fields) => header_fields(out, fields, &summary),
         ResponseItem::EmailId => {
             // RFC 8474 §5.1
-            out.extend_from_slice(b"EMAILID (");
-            out.extend_from_slice(stored.body.to_string().as_bytes());
-            out.push(b')');
+            formatted(out, format_args!("EMAILID ({})", stored.body));
         }
         ResponseItem::ThreadId => {
             // RFC 8474 §5.2
-            out.extend_from_slice(b"THREADID (");
-            out.extend_from_slice(ThreadId::of(&summary, stored.body).to_string().as_bytes());
-            out.push(b')');
+            formatted(out, format_args!("THREADID ({})", ThreadId::of(&summary, stored.body)));
         }
-        ResponseItem::ObjectIds => object_ids(out, stored),
+        ResponseItem::ObjectIds => {
+            // OBJECTID+ (draft 06 §7.5)
+            let thread = ThreadId::of(&summary, stored.body);
+            formatted(out, format_args!("OBJECTID (EMAILID {} THREADID {thread})", stored.body));
+        }
         ResponseItem::GmMessageId => {
             out.extend_from_slice(b"X-GM-MSGID ");
             print::number(out, gmail::message_number(stored.body));
@@ -180,13 +183,10 @@ pub(super) fn print_item(
     }
 }
 
-/// OBJECTID+ (draft 06 §7.5): the ids of the message and of its thread.
-fn object_ids(out: &mut Vec<u8>, stored: StoredMessage<'_>) {
-    out.extend_from_slice(b"OBJECTID (EMAILID ");
-    out.extend_from_slice(stored.body.to_string().as_bytes());
-    out.extend_from_slice(b" THREADID ");
-    out.extend_from_slice(ThreadId::of(&stored.summary, stored.body).to_string().as_bytes());
-    out.push(b')');
+/// Prints the ids of a message straight into the buffer: a listing has them of each message.
+fn formatted(out: &mut Vec<u8>, text: Arguments<'_>) {
+    let written = out.write_fmt(text);
+    debug_assert!(written.is_ok(), "a buffer has no room");
 }
 
 fn date(out: &mut Vec<u8>, unix_seconds: i64) {
