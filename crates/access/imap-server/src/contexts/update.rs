@@ -110,7 +110,7 @@ pub(crate) async fn report_expunged(
             if context.members.remove(uid) {
                 dropped.push(uid);
             }
-            if pace.note(members::STEPS) {
+            if pace.count(members::STEPS) {
                 pace.rest().await;
             }
         }
@@ -255,7 +255,7 @@ impl Context {
                 (false, true) => dropped.push(uid),
                 _ => {}
             }
-            if pace.note(members::STEPS) {
+            if pace.count(members::STEPS) {
                 pace.rest().await;
             }
         }

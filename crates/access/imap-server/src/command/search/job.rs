@@ -120,7 +120,7 @@ impl<'j> Job<'j> {
                 Evaluation::Unknown => open.push(seq.value()),
                 Evaluation::No => {}
             }
-            if self.pace.note(steps) {
+            if self.pace.count(steps) {
                 self.pace.rest().await;
             }
         }
