@@ -52,7 +52,7 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
-pub use body_change::Loss;
+pub use body_change::LossPolicy;
 pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, structure_of_decoded};
 pub use conversions::{CONVERSION, Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Uids, Unconverted};

@@ -120,7 +120,7 @@ impl Budgets {
     }
 }
 
-/// The services, one for each protocol; the TLS-from-the-start twins share theirs.
+/// The services, one for each protocol; a listener with TLS from the start has that of its protocol.
 #[derive(Clone)]
 pub struct Services {
     imap: Arc<ImapService>,
