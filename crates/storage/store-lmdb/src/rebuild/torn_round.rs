@@ -91,8 +91,8 @@ pub(super) struct TornRound {
 }
 
 impl TornRound {
-    /// Whether nothing is lost if the pack ends before the torn record: each record from there on is
-    /// whole in another place that counts, and the pack from which they were copied exists.
+    /// Whether nothing is lost if the pack ends before the torn record: each record from there on
+    /// is whole in another place that counts, and the pack from which they were copied exists.
     pub(super) fn is_redundant(
         &self,
         packs: &BTreeMap<u32, Pack>,
