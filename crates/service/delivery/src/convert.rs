@@ -521,8 +521,8 @@ impl Converter<'_> {
         change.map_err(DeliveryError::Interrupted)
     }
 
-    /// Removes the rich original of a body, if all messages with the body are the account's. Messages
-    /// may be copied meanwhile, so the engine compares the count again when it writes.
+    /// Removes the rich original of a body, if all messages with the body are the account's.
+    /// Messages may be copied meanwhile, so the engine compares the count again when it writes.
     async fn drop_original(&self, body: BodyId, bytes: &Bytes) -> Result<OriginalOutcome, DeliveryError> {
         let (store, account) = (self.delivery.store(), self.account.id);
         for _ in 0..TRIES_MAX {

@@ -120,7 +120,7 @@ impl Budgets {
     }
 }
 
-/// The services, one for each protocol; a listener with TLS from the start has that of its protocol.
+/// The services, one for each protocol. A listener that begins with TLS has its protocol's service.
 #[derive(Clone)]
 pub struct Services {
     imap: Arc<ImapService>,
