@@ -88,7 +88,7 @@ pub(crate) async fn announce(
     numbers: Numbers,
     own: Own<'_>,
 ) -> Result<(), Failure> {
-    // Also without a report, a mailbox that was deleted is noticed.
+    // A deleted mailbox is noticed even if nothing is reported.
     let mut newest = selected.mailbox.current().await?;
     if selected.quiet.messages && matches!(own, Own::Nothing) {
         return Ok(());
@@ -304,7 +304,7 @@ impl Changeable {
     }
 }
 
-/// Says what the session may change now, if rights were granted or taken away since.
+/// Reports what the session may change now, if rights were granted or revoked since.
 /// RFC 9051 §7.1: READ-ONLY, READ-WRITE and PERMANENTFLAGS.
 pub(crate) fn report_rights(wire: &mut Wire, selected: &Selected, before: Changeable) {
     let now = Changeable::of(selected);

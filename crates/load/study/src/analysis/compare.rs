@@ -82,7 +82,7 @@ fn growth(workload: &str, cpu: &[(f64, f64)], times: &[(f64, f64)]) -> Option<St
     let times = gain(times).map_or_else(String::new, |g| format!(" and {} × the median time", figure(g.2)));
     let (cpu, few, many) = (figure(cpu), whole(few), whole(many));
     Some(format!(
-        "with {many} messages in INBOX a transaction of {workload} takes {cpu} × the CPU{times} that it takes with {few} messages"
+        "with {many} messages in INBOX a transaction of {workload} takes {cpu} × the CPU{times} of {few} messages"
     ))
 }
 
