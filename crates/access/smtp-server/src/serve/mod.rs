@@ -442,8 +442,8 @@ impl Driver {
         }
     }
 
-    /// Sends the replies and waits for more of a message, which can be evicted meanwhile. The
-    /// last words, if the session ends instead. A shutdown waits for a message that is taken, and
+    /// Sends the replies and waits for more of a message, which can be evicted meanwhile. Returns
+    /// the final reply if the session ends instead. A shutdown waits for a message that is taken, and
     /// for no other.
     async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<Option<Reply>, NetError> {
         incoming.while_held(self.flush()).await?;
@@ -465,8 +465,8 @@ impl Driver {
         Ok(None)
     }
 
-    /// Waits for more of the bytes that are dropped, all of which must have come at `due`. The last
-    /// words, if the session ends instead.
+    /// Waits for more of the bytes that are dropped, all of which must have come at `due`. Returns
+    /// the final reply if the session ends instead.
     async fn fill_data(&mut self, due: Instant) -> Result<Option<Reply>, NetError> {
         let left = due.saturating_duration_since(self.connection.clock().now()).min(self.time_left());
         if left.is_zero() {

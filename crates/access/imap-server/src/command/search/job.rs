@@ -150,7 +150,7 @@ impl<'j> Job<'j> {
                 }
                 pass.steps += question.summary_steps(&message.stored.summary);
                 match question.evaluate(&message, None) {
-                    Evaluation::Yes if pass.has_aside => behind.push(message.seq.value()),
+                    Evaluation::Yes if pass.has_deferred => behind.push(message.seq.value()),
                     Evaluation::Yes => found.push(message.seq.value()),
                     Evaluation::No => {}
                     Evaluation::Unknown => return VisitOutcome::Deferred,
