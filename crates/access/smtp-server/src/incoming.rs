@@ -4,19 +4,15 @@
 //! has sent all of it. Memory is reserved before it is used, as the bytes come. A stalled message
 //! may lose its memory to others. Another thread frees the memory of a large message.
 
-use std::{
-    future::{Future, pending},
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use posthaste_net::{ByteBudget, BytePermit, Holder, free, freed_elsewhere};
 
-use crate::{
-    options::DRAIN_MAX,
-    reply::{Enhanced, Reply},
-};
+use crate::options::DRAIN_MAX;
+use crate::reply::{Enhanced, Reply};
 
 /// First size of a message's buffer: most mail fits.
 const FIRST_BYTES: usize = 64 * 1024;

@@ -5,12 +5,10 @@ use posthaste_directory::Target;
 use posthaste_net::NetError;
 
 use super::Driver;
-use crate::{
-    Role,
-    address::{self, Literal, Mailbox},
-    reply::Reply,
-    session::{Action, replies},
-};
+use crate::Role;
+use crate::address::{self, Literal, Mailbox};
+use crate::reply::Reply;
+use crate::session::{Action, replies};
 
 impl Driver {
     /// Takes a recipient, or says why not.

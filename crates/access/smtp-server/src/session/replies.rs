@@ -9,11 +9,9 @@ use posthaste_net::{AccountLimit, SubmissionRefused};
 use posthaste_scanner::Verdict;
 use posthaste_screening::Refusal;
 
-use crate::{
-    RelayRefusal,
-    reply::{Enhanced, Reply},
-    syntax::SyntaxError,
-};
+use crate::RelayRefusal;
+use crate::reply::{Enhanced, Reply};
+use crate::syntax::SyntaxError;
 
 fn reply(code: u16, enhanced: (u8, u16, u16), text: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
     Reply::new(code, Enhanced(enhanced.0, enhanced.1, enhanced.2), text)
