@@ -305,8 +305,8 @@ impl Client {
         if item.tls() == TlsRequirement::Required { self.fits_require_tls() } else { Ok(()) }
     }
 
-    /// One transaction: what became of each recipient, and whether the connection can be used for
-    /// another.
+    /// One transaction. Returns the outcome for each recipient, and whether the connection can be
+    /// used for another one.
     async fn transact(
         &mut self,
         item: &Item,
