@@ -93,9 +93,9 @@ pub(crate) async fn announce(
     if selected.quiet.messages && matches!(own, Own::Nothing) {
         return Ok(());
     }
-    if let Some(layer) = &mut selected.layer {
+    if let Some(overlay) = &mut selected.overlay {
         // Boxed: nearly no session needs it.
-        newest = Box::pin(wire.reporting_if(by.reports(), layer.follow(by.threads(), newest))).await?;
+        newest = Box::pin(wire.reporting_if(by.reports(), overlay.follow(by.threads(), newest))).await?;
     }
     if Arc::ptr_eq(&newest, &selected.announced) {
         if selected.contexts.has_pending() {
