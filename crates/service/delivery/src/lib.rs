@@ -57,7 +57,7 @@ pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, str
 pub use conversions::{CONVERSION, Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Uids, Unconverted};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
-pub use error::{DeliveryError, Kind};
+pub use error::{DeliveryError, ErrorKind};
 pub use estimate::{Estimate, Estimator, Figure};
 pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
