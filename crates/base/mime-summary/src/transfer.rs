@@ -95,10 +95,10 @@ impl TransferDecoder {
         match &mut self.0 {
             TransferDecoding::Identity => into.extend_from_slice(piece),
             TransferDecoding::Base64 { bits, groups, is_ended } => {
-                base64(piece, bits, groups, is_ended, into)
+                base64(piece, bits, groups, is_ended, into);
             }
             TransferDecoding::QuotedPrintable { held } if held.is_empty() => {
-                quoted_printable(piece, held, into)
+                quoted_printable(piece, held, into);
             }
             TransferDecoding::QuotedPrintable { held } => {
                 let mut joined = std::mem::take(held);
