@@ -318,7 +318,7 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
         return Err(Reply::no(Code::TooBig, text));
     }
     if together > options.append_total_bytes_max {
-        let text = format!("One APPEND may bring at most {} bytes", options.append_total_bytes_max);
+        let text = format!("One APPEND may have at most {} bytes", options.append_total_bytes_max);
         return Err(Reply::no(Code::TooBig, text));
     }
     let Some(account) = &session.login else { return Err(Reply::bad("Log in first")) };

@@ -55,7 +55,7 @@ impl ImapService {
         self.delivery.summaries().largest() as u64 / SHARE_DIVISOR
     }
 
-    /// Waits for the memory to copy or move so many messages. The change must hold the permit
+    /// Waits for the memory to copy or move this many messages. The change must hold the permit
     /// until it has ended.
     pub(crate) async fn reserve_to_copy(
         &self,
@@ -79,7 +79,7 @@ impl ImapService {
         }
     }
 
-    /// Waits for the memory to change or expunge so many messages, or [`Self::changed_max`]. Each
+    /// Waits for the memory to change or expunge this many messages, or [`Self::changed_max`]. Each
     /// commit must hold the permit until it has ended.
     pub(crate) async fn reserve_to_change(
         &self,

@@ -112,8 +112,8 @@ impl Pace {
         self.progress.as_deref()
     }
 
-    /// Counts work that was done. Returns whether it is time to yield.
-    pub(crate) fn note(&mut self, steps: u64) -> bool {
+    /// Counts steps that were done. Returns whether they fill a slice, so that it is time to yield.
+    pub(crate) fn count(&mut self, steps: u64) -> bool {
         self.steps += steps;
         debug_assert!(
             self.steps <= SLICE_STEPS + STEPS_MAX,
@@ -125,7 +125,7 @@ impl Pace {
 
     /// Counts work that was done, and yields if it was much.
     pub(crate) async fn worked(&mut self, steps: u64) {
-        if self.note(steps) {
+        if self.count(steps) {
             self.rest().await;
         }
     }
@@ -303,7 +303,7 @@ mod tests {
 
     /// The work of a command that ends before its slice is full.
     fn some_work() {
-        Pace::default().note(SLICE_STEPS / 3);
+        Pace::default().count(SLICE_STEPS / 3);
     }
 
     #[test]
@@ -326,6 +326,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "without a pause")]
     fn too_long_a_slice_is_found() {
-        Pace::default().note(SLICE_STEPS + STEPS_MAX + 1);
+        Pace::default().count(SLICE_STEPS + STEPS_MAX + 1);
     }
 }

@@ -50,7 +50,7 @@ impl Threads<'_> {
         }
         let done = work();
         // These steps count for the pauses of this task.
-        Pace::default().note(steps);
+        Pace::default().count(steps);
         Ok(done)
     }
 

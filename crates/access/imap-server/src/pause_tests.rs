@@ -19,8 +19,8 @@ use posthaste_store::{MailboxHead, Row, ViewBuilder};
 use tokio::io::DuplexStream;
 
 use crate::heavy::SLICE_STEPS;
-use crate::layer::Layer;
 use crate::offload::Threads;
+use crate::seen_overlay::SeenOverlay;
 use crate::service::ImapService;
 use crate::session::Session;
 use crate::size_tests::service_summarizing;
@@ -442,11 +442,11 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     paused.doubled(15).await;
     let mailbox = Arc::clone(&paused.session.selected.as_ref().unwrap().mailbox);
     let reading = Reading { owner: account, mailbox: mailbox.id(), reader: account };
-    let mut layer = Layer::begin(threads, (reading, NumSet::new()), mailbox.view()).await.unwrap();
+    let mut overlay = SeenOverlay::begin(threads, (reading, NumSet::new()), mailbox.view()).await.unwrap();
     for (set, is_large) in [("1:10", false), ("1:*", true)] {
         paused.run(&format!("STORE {set} +FLAGS.SILENT (\\Flagged)")).await;
         let held = service.heavy.acquire(account).await;
-        let (waited, shown) = waits(held, layer.follow(threads, mailbox.view())).await;
+        let (waited, shown) = waits(held, overlay.follow(threads, mailbox.view())).await;
         assert_eq!(waited, is_large, "{set}");
         assert_eq!(shown.unwrap().exists(), 1 << 15);
     }
@@ -456,7 +456,7 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
         builder.push_rows(&(1..=count).map(row).collect::<Vec<_>>());
         let view = Arc::new(builder.finish(MailboxHead::default()));
         let held = service.heavy.acquire(account).await;
-        let (waited, begun) = waits(held, Layer::begin(threads, (reading, NumSet::new()), view)).await;
+        let (waited, begun) = waits(held, SeenOverlay::begin(threads, (reading, NumSet::new()), view)).await;
         assert_eq!((waited, begun.is_ok()), (is_large, true), "{count} messages");
     }
     for (count, is_long) in [(10, false), (30_000, true)] {

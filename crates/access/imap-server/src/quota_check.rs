@@ -3,7 +3,7 @@
 //!
 //! Only what is certain is refused here. The command itself reserves the quota of its messages.
 
-use posthaste_delivery::{Kind, Usage};
+use posthaste_delivery::{ErrorKind, Usage};
 use posthaste_directory::Account;
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::framing::{IncomingMessage, LiteralSync, LiteralWanted};
@@ -33,7 +33,7 @@ pub(crate) async fn check(session: &Session, wanted: &LiteralWanted) -> Result<(
         false => delivery.could_append(&owner, Usage { bytes, messages: 1 }).await,
     };
     match allowed {
-        Err(error) if error.kind() == Kind::OverQuota => match Failure::from(error).verdict() {
+        Err(error) if error.kind() == ErrorKind::OverQuota => match Failure::from(error).verdict() {
             Verdict::Answer(reply) => Err(reply),
             Verdict::Bye(_) | Verdict::HangUp(_) => Ok(()),
         },

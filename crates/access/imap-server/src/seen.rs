@@ -17,10 +17,10 @@ use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
 use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, HeldPermit, Mailbox, StoreError};
 
 use crate::heavy::Pace;
-use crate::layer::Layer;
 use crate::offload::{RANGE_STEPS, Threads, range_steps, set_steps};
 use crate::reply::Failure;
 use crate::rights::changeable;
+use crate::seen_overlay::SeenOverlay;
 use crate::selected::Selected;
 use crate::service::ImapService;
 use crate::wire::Wire;
@@ -37,9 +37,9 @@ pub(crate) async fn lay_over(
         known = service.directory.seen().read(reading).await?;
     }
     let threads = Threads { service, account: reading.reader };
-    let layer = Layer::begin(threads, (reading, known.seen), Arc::clone(&selected.announced)).await?;
-    selected.announced = layer.shown();
-    selected.layer = Some(Box::new(layer));
+    let overlay = SeenOverlay::begin(threads, (reading, known.seen), Arc::clone(&selected.announced)).await?;
+    selected.announced = overlay.shown();
+    selected.overlay = Some(Box::new(overlay));
     Ok(())
 }
 
@@ -106,10 +106,10 @@ pub(crate) async fn store_flags(
     order: FlagOrder<'_>,
 ) -> Result<FlagsStored, Failure> {
     let FlagOrder { uids, change, flags, unchanged_since, held } = order;
-    let Selected { mailbox, layer, .. } = selected;
+    let Selected { mailbox, overlay, .. } = selected;
     let holding = held.map(|held| mailbox.with_permit(Some(held)));
     let mailbox: &Mailbox = holding.as_ref().unwrap_or(mailbox);
-    let Some(layer) = layer else {
+    let Some(overlay) = overlay else {
         return Ok(mailbox.store_flags(uids, change, flags, unchanged_since).await?);
     };
     debug_assert_ne!(change, FlagChange::Replace);
@@ -125,7 +125,7 @@ pub(crate) async fn store_flags(
         return Ok(stored);
     }
     let rest = stored.view.existing(uids).difference(&stored.modified);
-    let seen = service.directory.seen().among(layer.reading, &rest).await?;
+    let seen = service.directory.seen().among(overlay.reading, &rest).await?;
     let mut differ = match change {
         FlagChange::Remove => seen,
         FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
@@ -141,10 +141,10 @@ pub(crate) async fn store_flags(
     if differ.is_empty() {
         return Ok(stored);
     }
-    let written = service.directory.seen().set(layer.reading, &differ, change == FlagChange::Add).await?;
+    let written = service.directory.seen().set(overlay.reading, &differ, change == FlagChange::Add).await?;
     let touched = mailbox.touch(&differ, None).await?;
-    complete(service, layer.reading, &written).await;
-    layer.mark_own(touched.modseq, touched.changed.clone(), change);
+    complete(service, overlay.reading, &written).await;
+    overlay.mark_own(touched.modseq, touched.changed.clone(), change);
     Ok(FlagsStored {
         modified: stored.modified,
         changed: stored.changed.union(&touched.changed),
@@ -166,7 +166,7 @@ pub(crate) async fn carry(
     (target, rights): (Destination, Rights),
     reading: Option<Reading>,
 ) -> Result<(Destination, CarriedSeen), Failure> {
-    if selected.layer.is_none() && reading.is_none() {
+    if selected.overlay.is_none() && reading.is_none() {
         return Ok((target, CarriedSeen { noted: None }));
     }
     let (view, uids, steps) = (Arc::clone(&selected.announced), Arc::clone(uids), set_steps(uids));

@@ -16,12 +16,12 @@ use posthaste_store::{Mailbox, SessionEnd, View, ViewHolder};
 
 use crate::annotate::reported::ReportedAnnotations;
 use crate::contexts::Contexts;
-use crate::layer::Layer;
 use crate::offload::{Threads, range_steps};
 use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permit};
 use crate::saved_search::SavedSearch;
+use crate::seen_overlay::SeenOverlay;
 
 /// Ranges of `\Recent` UIDs a session remembers: 8 KiB. Only sessions that claim new mail
 /// alternately for weeks reach it; the oldest UIDs then stop being recent.
@@ -159,7 +159,7 @@ pub(crate) struct Selected {
     /// The point at which a command stopped at the limit of messages (RFC 9738 §3.1).
     pub(crate) stopped: Option<Stopped>,
     /// The messages that the user has seen, in a mailbox of another account.
-    pub(crate) layer: Option<Box<Layer>>,
+    pub(crate) overlay: Option<Box<SeenOverlay>>,
     /// Results that are kept up to date (RFC 5267 §4.3). They are as of the announced view.
     pub(crate) contexts: Contexts,
     /// The large message that the client reads in pieces.
@@ -188,7 +188,7 @@ impl Selected {
             recent: NumSet::new(),
             quiet: Quiet::default(),
             stopped: None,
-            layer: None,
+            overlay: None,
             contexts: Contexts::default(),
             holding: Holding::default(),
         }
@@ -208,9 +208,9 @@ impl Selected {
         if std::mem::take(&mut self.is_moved)
             && let Some(holder) = &self.holder
         {
-            match &self.layer {
+            match &self.overlay {
                 None => holder.holds(&[&self.announced]),
-                Some(layer) => holder.holds(&layer.views_with(&self.announced)),
+                Some(overlay) => holder.holds(&overlay.views_with(&self.announced)),
             }
         }
     }

@@ -88,14 +88,14 @@ pub(crate) async fn announce(
     numbers: Numbers,
     own: Own<'_>,
 ) -> Result<(), Failure> {
-    // Also without a report, a mailbox that was deleted is noticed.
+    // A deleted mailbox is noticed even if nothing is reported.
     let mut newest = selected.mailbox.current().await?;
     if selected.quiet.messages && matches!(own, Own::Nothing) {
         return Ok(());
     }
-    if let Some(layer) = &mut selected.layer {
+    if let Some(overlay) = &mut selected.overlay {
         // Boxed: nearly no session needs it.
-        newest = Box::pin(wire.reporting_if(by.reports(), layer.follow(by.threads(), newest))).await?;
+        newest = Box::pin(wire.reporting_if(by.reports(), overlay.follow(by.threads(), newest))).await?;
     }
     if Arc::ptr_eq(&newest, &selected.announced) {
         if selected.contexts.has_pending() {
@@ -304,7 +304,7 @@ impl Changeable {
     }
 }
 
-/// Says what the session may change now, if rights were granted or taken away since.
+/// Reports what the session may change now, if rights were granted or revoked since.
 /// RFC 9051 §7.1: READ-ONLY, READ-WRITE and PERMANENTFLAGS.
 pub(crate) fn report_rights(wire: &mut Wire, selected: &Selected, before: Changeable) {
     let now = Changeable::of(selected);

@@ -28,7 +28,7 @@ enum WaitEvent {
     Revoked,
 }
 
-/// Waits until input is there, at most so long. `unread_max` is the limit of unread bytes.
+/// Waits until input arrives, at most this long. `unread_max` is the limit of unread bytes.
 /// `Close` if the server ends the session; BYE is printed then.
 pub(crate) async fn for_command(
     session: &mut Session,

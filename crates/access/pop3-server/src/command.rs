@@ -4,7 +4,8 @@
 //! §2 and §3 (UTF8, LANG). A line comes without its CRLF and is UTF-8. Bare CR, bare LF and NUL
 //! are part of no command.
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use posthaste_mail_model::Secret;
 
 /// A command.

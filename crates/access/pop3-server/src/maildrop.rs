@@ -181,7 +181,7 @@ impl Maildrop {
         true
     }
 
-    /// Takes all marks back.
+    /// Removes all marks.
     pub fn reset(&mut self) {
         self.marks = Marks::default();
     }
@@ -191,7 +191,7 @@ impl Maildrop {
         self.marks.messages
     }
 
-    /// Takes all marks back. Finds the UIDs of the messages that had one.
+    /// Removes all marks. Finds the UIDs of the messages that had one.
     pub fn take_marked(&mut self) -> impl FnOnce() -> NumSet + Send + use<> {
         let (view, marks) = (Arc::clone(&self.view), std::mem::take(&mut self.marks));
         move || view.uids_of_seqs(&marks.all())

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use posthaste_queue::{Body, Failure, Item, LeaseEnd, Notify, Recipient, Sent, Success, TlsRequirement};
 use posthaste_reporting::TlsFault;
@@ -304,8 +305,8 @@ impl Client {
         if item.tls() == TlsRequirement::Required { self.fits_require_tls() } else { Ok(()) }
     }
 
-    /// One transaction: what became of each recipient, and whether the connection can be used for
-    /// another.
+    /// One transaction. Returns the outcome for each recipient, and whether the connection can be
+    /// used for another one.
     async fn transact(
         &mut self,
         item: &Item,

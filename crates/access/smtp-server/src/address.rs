@@ -1,7 +1,8 @@
 //! Paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3): only the syntax. The directory
 //! decides whose an address is, and which spellings are equal.
 
-use std::{fmt, net::IpAddr};
+use std::fmt;
+use std::net::IpAddr;
 
 use posthaste_queue::address_of;
 

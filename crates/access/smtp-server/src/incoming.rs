@@ -1,22 +1,18 @@
 //! An arriving message: its bytes, their share of the server's memory, and its faults.
 //!
-//! A refused message is still read to its end, and discarded, because the client does not read
-//! replies before. Memory is reserved before it is used, as the bytes come. A stalled message may
-//! lose its memory to others. Another thread frees the memory of a large message.
+//! A refused message is still read to its end, and discarded: the client reads no reply before it
+//! has sent all of it. Memory is reserved before it is used, as the bytes come. A stalled message
+//! may lose its memory to others. Another thread frees the memory of a large message.
 
-use std::{
-    future::{Future, pending},
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use posthaste_net::{ByteBudget, BytePermit, Holder, free, freed_elsewhere};
 
-use crate::{
-    options::DRAIN_MAX,
-    reply::{Enhanced, Reply},
-};
+use crate::options::DRAIN_MAX;
+use crate::reply::{Enhanced, Reply};
 
 /// First size of a message's buffer: most mail fits.
 const FIRST_BYTES: usize = 64 * 1024;
@@ -47,7 +43,7 @@ enum Refused {
 }
 
 impl Incoming {
-    /// Begins with the trace headers, which are a few lines and paid for with the first bytes.
+    /// Begins with the trace headers. Memory for these few lines is reserved with the first bytes.
     pub fn new(header: &[u8], size_max: usize, budget: &ByteBudget, holder: Holder) -> Self {
         Self {
             bytes: BytesMut::from(header),

@@ -4,7 +4,8 @@
 //! RFC 5321 §4.2, RFC 2034 §3 and RFC 3463. A printed reply cannot contain a second reply:
 //! control characters in the text become spaces.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
+use std::fmt;
 
 /// An enhanced status code: class, subject, detail (RFC 3463 §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

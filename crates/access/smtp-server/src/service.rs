@@ -1,13 +1,17 @@
 //! The state that all sessions of a listener share: settings, directory, sink, and the checks of
 //! mail.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use posthaste_directory::Directory;
 use posthaste_net::{Accounts, ByteBudget, Certificates};
 use posthaste_screening::Screening;
 
-use crate::{MailSink, Role, SmtpOptions, milters::Milters, scanning::Scanning, verification::Verification};
+use crate::milters::Milters;
+use crate::scanning::Scanning;
+use crate::verification::Verification;
+use crate::{MailSink, Role, SmtpOptions};
 
 /// The state that all sessions of a listener share.
 pub struct SmtpService {

@@ -109,8 +109,8 @@ pub trait MailSink: Send + Sync + 'static {
         Err(no_relay(envelope))
     }
 
-    /// Reports to the sender what became of a message for those recipients who are given and wanted
-    /// a report (RFC 3461 §5.2).
+    /// Reports the outcome to the sender, for those of these recipients for whom a report was
+    /// requested (RFC 3461 §5.2).
     async fn report_success(&self, _message: &Bytes, _envelope: &Outgoing, _success: Success) {}
 }
 

@@ -1,9 +1,7 @@
 //! The trace headers in front of each message (RFC 5321 §4.4).
 
-use std::{
-    fmt::Write,
-    net::{IpAddr, SocketAddr},
-};
+use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use posthaste_net::TlsFacts;

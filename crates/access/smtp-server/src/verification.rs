@@ -27,6 +27,6 @@ pub(crate) struct Verified {
     pub(crate) is_quarantined: bool,
     /// The client's name in DNS, if it was looked up and leads back to its address.
     pub(crate) client_name: Option<String>,
-    /// Pays for the copy, while the message as it came is kept, too.
+    /// The reserved memory of the copy. The message as it came is kept, too.
     pub(crate) memory: Option<BytePermit>,
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo bench -p posthaste --bench queue                     100,000 messages
-//! cargo bench -p posthaste --bench queue -- 10000 2048       so many, of so many octets
+//! cargo bench -p posthaste --bench queue -- 10000 2048       10,000 messages of 2,048 octets
 //! POSTHASTE_BINARY=./posthaste-before cargo bench …          the same of another build
 //! ```
 //!

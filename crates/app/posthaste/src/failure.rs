@@ -41,13 +41,13 @@ pub enum Failure {
     /// Sieve scripts.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// Messages on their way in or out.
+    /// Deliveries.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
     /// Mail that waits to be sent.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Mail that leaves folders by rule.
+    /// Rules that remove old mail from folders.
     #[error(transparent)]
     Retention(#[from] RetentionError),
     /// Reading mail from files.
@@ -68,7 +68,7 @@ pub enum Failure {
     /// Done, but not all of it: the details have been printed.
     #[error("{0}")]
     Incomplete(String),
-    /// Done, except what would lose something and needs an option for that.
+    /// Done, except the part that needs an option that allows a loss.
     #[error("{0}")]
     WouldLose(String),
     /// A signal ended it between two steps. The report of what was done has been printed.
@@ -87,8 +87,8 @@ impl Failure {
         matches!(self, Self::Terminal(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
     }
 
-    /// 2 for what the caller wrote wrongly, 3 for what needs an option that allows a loss. For a
-    /// signal, what shells have for a process that it ended. 1 for everything else.
+    /// 2 for wrong usage, 3 if an option that allows a loss is needed. 128 and the number of the
+    /// signal after one, as shells have it. 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::WouldLose(_) => 3,

@@ -14,6 +14,7 @@ use mail_parser::decoders::html::add_html_token;
 use memchr::memmem;
 
 use crate::in_bounds::InBounds;
+use crate::piece::Piece;
 
 /// Longest entity, in bytes: `&CounterClockwiseContourIntegral;`.
 const ENTITY_LEN_MAX: usize = 33;
@@ -134,13 +135,6 @@ enum Inside {
     Value(Option<&'static str>, u8),
     /// The content of an element that shows nothing.
     Hidden(&'static str),
-}
-
-/// Whether more of the text follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Piece {
-    Next,
-    Last,
 }
 
 impl Rendering {

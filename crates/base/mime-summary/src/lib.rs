@@ -34,6 +34,7 @@ mod in_bounds;
 mod known;
 mod media;
 mod params;
+mod piece;
 mod preview;
 mod print_budget;
 mod record;

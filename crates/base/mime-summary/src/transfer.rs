@@ -42,10 +42,10 @@ pub enum TransferError {
 
 /// Decodes one part, given in pieces of any size.
 #[derive(Debug, Clone)]
-pub struct TransferDecoder(State);
+pub struct TransferDecoder(TransferDecoding);
 
 #[derive(Debug, Clone)]
-enum State {
+enum TransferDecoding {
     Identity,
     /// Collected bits, how many 6-bit groups they are, and whether padding ended the content.
     Base64 {
@@ -83,9 +83,9 @@ impl TransferDecoder {
     /// A decoder for content in this encoding.
     pub fn new(encoding: Encoding) -> Result<Self, TransferError> {
         Ok(TransferDecoder(match encoding {
-            Encoding::SevenBit | Encoding::EightBit | Encoding::Binary => State::Identity,
-            Encoding::Base64 => State::Base64 { bits: 0, groups: 0, is_ended: false },
-            Encoding::QuotedPrintable => State::QuotedPrintable { held: Vec::new() },
+            Encoding::SevenBit | Encoding::EightBit | Encoding::Binary => TransferDecoding::Identity,
+            Encoding::Base64 => TransferDecoding::Base64 { bits: 0, groups: 0, is_ended: false },
+            Encoding::QuotedPrintable => TransferDecoding::QuotedPrintable { held: Vec::new() },
             Encoding::Unknown => return Err(TransferError::UnknownEncoding),
         }))
     }
@@ -93,10 +93,14 @@ impl TransferDecoder {
     /// Decodes the next piece, appending to `into`. Never more bytes come out than went in.
     pub fn decode(&mut self, piece: &[u8], into: &mut Vec<u8>) {
         match &mut self.0 {
-            State::Identity => into.extend_from_slice(piece),
-            State::Base64 { bits, groups, is_ended } => base64(piece, bits, groups, is_ended, into),
-            State::QuotedPrintable { held } if held.is_empty() => quoted_printable(piece, held, into),
-            State::QuotedPrintable { held } => {
+            TransferDecoding::Identity => into.extend_from_slice(piece),
+            TransferDecoding::Base64 { bits, groups, is_ended } => {
+                base64(piece, bits, groups, is_ended, into);
+            }
+            TransferDecoding::QuotedPrintable { held } if held.is_empty() => {
+                quoted_printable(piece, held, into);
+            }
+            TransferDecoding::QuotedPrintable { held } => {
                 let mut joined = std::mem::take(held);
                 joined.extend_from_slice(piece);
                 quoted_printable(&joined, held, into);
@@ -107,15 +111,15 @@ impl TransferDecoder {
     /// Appends the bytes that the last piece left undecided.
     pub fn finish(self, into: &mut Vec<u8>) {
         match self.0 {
-            State::Identity => {}
+            TransferDecoding::Identity => {}
             // Padding is often missing at the end: two groups are a byte, three are two.
-            State::Base64 { bits, groups, is_ended: false } => base64_tail(bits, groups, into),
-            State::Base64 { .. } => {}
+            TransferDecoding::Base64 { bits, groups, is_ended: false } => base64_tail(bits, groups, into),
+            TransferDecoding::Base64 { .. } => {}
             // A soft line break without a line, or white space at the end: nothing. RFC 2045 §6.7
             // (3).
-            State::QuotedPrintable { held }
+            TransferDecoding::QuotedPrintable { held }
                 if held.iter().all(|b| matches!(b, b'=' | b' ' | b'\t' | b'\r')) => {}
-            State::QuotedPrintable { held } => into.extend_from_slice(&held),
+            TransferDecoding::QuotedPrintable { held } => into.extend_from_slice(&held),
         }
     }
 }

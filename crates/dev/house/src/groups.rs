@@ -4,6 +4,8 @@
 //! The rule counts wherever lines with `use` follow each other: in files, in modules within them,
 //! in functions. A re-export (`pub use`) is no import. It may divide a group, and so may the
 //! declaration of a module. rustfmt sorts the lines of a group.
+//!
+//! An import or a re-export names one module: `use std::fs::{self, File};`. Braces contain no path.
 
 use std::collections::BTreeSet;
 
@@ -72,6 +74,29 @@ pub fn faults(file: &str, text: &str) -> Vec<String> {
     faults
 }
 
+/// Each import and re-export of a file that names several modules.
+pub fn nested(file: &str, text: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        let code = line.trim();
+        let is_whole = code.ends_with(';') || code.ends_with('{');
+        if !(code.starts_with("use ") || is_export(code)) || !is_whole {
+            continue;
+        }
+        let mut statement = code.to_owned();
+        while !statement.contains(';') {
+            let Some((_, line)) = lines.next() else { break };
+            statement.push_str(line);
+        }
+        let names = statement.split_once('{').map_or("", |(_, names)| names);
+        if names.contains("::") || names.contains('{') {
+            faults.push(format!("{file}:{}: write an import for each module", number + 1));
+        }
+    }
+    faults
+}
+
 /// Why an import cannot follow one of this group.
 fn misplaced(before: Group, import: Import) -> Option<String> {
     let (first, second) = (before.name(), import.group.name());
@@ -121,6 +146,33 @@ mod tests {
         let sources = files.iter().filter(|file| file.ends_with(".rs"));
         let faults: Vec<String> = sources.flat_map(|file| faults(file, &crate::read(file))).collect();
         assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn an_import_names_one_module() {
+        let files = crate::files();
+        let sources = files.iter().filter(|file| file.ends_with(".rs"));
+        let faults: Vec<String> = sources.flat_map(|file| nested(file, &crate::read(file))).collect();
+        assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    }
+
+    #[test]
+    fn a_path_in_braces_is_a_fault() {
+        let of = |text: &str| nested("a.rs", text);
+        assert_eq!(
+            of("use std::{\n    fs,\n    io::Read,\n};\n"),
+            ["a.rs:1: write an import for each module"]
+        );
+        assert_eq!(
+            of("use a::b;\n\npub use self::{x::Y, z};\n"),
+            ["a.rs:3: write an import for each module"]
+        );
+        assert_eq!(of("mod x {\n    use a::{b::{c, d}};\n}\n").len(), 1);
+        assert_eq!(
+            of("use std::fs::{self, File};\nuse crate::{\n    A,\n    b,\n};\nuse x::y as z;\n"),
+            [""; 0]
+        );
+        assert_eq!(of("use of words {::\n"), [""; 0]);
     }
 
     #[test]

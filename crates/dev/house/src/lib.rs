@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`layers`] | a crate depends on crates of lower layers only |
 //! | [`imports`] | no file takes part in a circle of imports |
-//! | [`groups`] | imports are in three groups |
+//! | [`groups`] | imports are in three groups, and each names one module |
 //! | [`licences`] | the licences, sources and crates that `deny.toml` allows |
 //! | [`paths`] | every file and every test that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |

@@ -285,7 +285,7 @@ enum Fate {
 }
 
 impl Inner {
-    /// Keeps the names up.
+    /// Keeps the names up to date.
     fn note(&mut self, op: &Op) {
         match op {
             Op::Create { dir, name, node }
@@ -511,8 +511,8 @@ impl Watcher for Recorders {
         }
     }
 
-    /// Reading changes nothing, and fails only where it is to. Beside other processes it is a
-    /// point at which they may continue.
+    /// A read changes nothing, and fails only if a fault is set for it. Beside other processes it
+    /// is a point at which they may continue.
     fn read(&self, fd: c_int, at: u64, len: u64, call: &dyn Fn() -> Called) -> Called {
         if let Some(gate) = GATE.get()
             && gate.is_read_asked()

@@ -191,7 +191,7 @@ impl Client {
         self.output.extend_from_slice(bytes);
     }
 
-    /// Notes what a command made in pieces was, for the transcript.
+    /// Adds a command made in pieces to the transcript.
     pub fn note(&mut self, shown: &str) {
         self.transcript.sent(shown.as_bytes());
     }
@@ -295,7 +295,7 @@ impl Client {
         self.answer(handler).await
     }
 
-    /// Logs out and closes. That a server closes without answering is no error.
+    /// Logs out and closes. If the server closes without an answer, that is no error.
     pub async fn logout(mut self) -> Result<(), Error> {
         let answered = self.command("LOGOUT", &mut ()).await;
         self.wire.shut().await;
@@ -364,7 +364,7 @@ impl Client {
         }
     }
 
-    /// Gives back the buffer, if all of it is scanned.
+    /// Frees the buffer, if all of it is scanned.
     fn rest(&mut self) {
         if self.used == self.input.len() {
             self.input.clear();

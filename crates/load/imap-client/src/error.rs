@@ -36,8 +36,8 @@ pub enum Error {
         /// The length of the wait.
         seconds: u64,
     },
-    /// Bytes that are not the protocol.
-    #[error("not the protocol: {what}: {line}")]
+    /// Bytes that violate the protocol.
+    #[error("protocol error, expected {what}: {line}")]
     Garbage {
         /// The expected element.
         what: &'static str,

@@ -30,7 +30,7 @@ pub struct Profile {
     pub sampled: Vec<SampledFunction>,
 }
 
-/// Samples the process tree for so long, after waiting.
+/// Waits for `after`, and then samples the process tree for `length`.
 pub fn sample(root: u32, after: Duration, length: Duration) -> Offered<Profile> {
     std::thread::sleep(after);
     let file = std::env::temp_dir().join(format!("posthaste-load-{}-{root}.perf", std::process::id()));

@@ -127,8 +127,8 @@ fn between(then: &PressureTotals, now: &PressureTotals, seconds: f64) -> Pressur
     }
 }
 
-/// The difference of two totals as a part of so much, 0–100. The kernel counts in steps, so the
-/// difference may be a little more than all of it.
+/// The difference of two totals in percent of `of`, at most 100. The kernel counts in steps, so the
+/// difference may be a little larger than `of`.
 fn share((then, now): (u64, u64), of: f64) -> f64 {
     (now.saturating_sub(then) as f64 / of * 100.0).clamp(0.0, 100.0)
 }

@@ -19,7 +19,7 @@ use crate::onward::Onward;
 
 /// The longest command taken: RFC 5321 §4.5.3.1.4 allows 512 octets; extensions add to it.
 const COMMAND_BYTES_MAX: usize = 4 * 1024;
-/// The longest message taken. It is looked at as it comes, and not kept.
+/// The longest message taken. It is checked as it arrives, and not kept.
 const MESSAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The longest message that a relay takes. It is in memory until it is delivered.
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -64,7 +64,7 @@ impl SinkCounts {
 /// Starts a sink at this address, on a thread of its own. It ends with the program.
 ///
 /// # Errors
-/// The address cannot be listened at.
+/// The address cannot be bound.
 pub fn sink(address: &str) -> io::Result<(SocketAddr, Arc<SinkCounts>)> {
     let host = Host { taken: Arc::default(), onward: None };
     let taken = host.taken.clone();
@@ -232,8 +232,8 @@ async fn take(
     Ok(delivered)
 }
 
-/// A message up to the lone dot, looked at line by line, dots unstuffed (RFC 5321 §4.5.2). It is
-/// kept as it comes, if somebody wants it.
+/// A message up to the line with a single dot, checked line by line, dots unstuffed (RFC 5321
+/// §4.5.2). It is kept as it arrives, if it is delivered afterwards.
 async fn message(
     stream: &mut TcpStream,
     input: &mut Vec<u8>,

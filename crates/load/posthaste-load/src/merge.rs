@@ -16,9 +16,9 @@ use crate::failure::Failure;
 pub const DETAILS: &str = "\
 Start:
   All generators begin at one time: `run --start-at TIME`. With the same --ramp, --warmup and
-  --measure their windows coincide. With --agent, TIME is of the agent's clock: each generator
+  --measure their windows coincide. With --agent, TIME is by the agent's clock: each generator
   compares its own clock with it, within half of the shortest round trip. Without --agent, TIME is
-  of each machine's own clock, so synchronise them (NTP). The bound is then what the kernels say
+  by each machine's own clock, so synchronise them (NTP). The bound is then what the kernels say
   (adjtimex). A kernel whose clock nobody synchronises says nothing, and the result says so.
 
 Result:

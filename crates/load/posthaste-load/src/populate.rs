@@ -33,8 +33,8 @@ pub struct PopulateArgs {
     send: Option<String>,
     #[command(flatten)]
     accounts: AccountArgs,
-    /// Fill accounts as this workload defines. For a mix of users, each kind's accounts as its
-    /// workload defines.
+    /// Fill accounts as this workload defines. In a mix of users, the workload of each kind defines
+    /// the contents of its accounts.
     #[arg(long, value_name = "NAME-OR-FILE")]
     workload: Option<String>,
     /// Messages in INBOX.

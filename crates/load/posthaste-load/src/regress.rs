@@ -67,7 +67,7 @@ pub fn main(args: &RegressArgs) -> Result<(), Failure> {
     let mut study =
         load(&args.study, if args.quick { Length::Quick } else { Length::Full }).map_err(Failure::usage)?;
     if study.analysis != Analysis::Regress {
-        return Err(Failure::usage(format!("{}: its analysis is not `regress`", args.study)));
+        return Err(Failure::usage(format!("{}: the study needs `analysis = \"regress\"`", args.study)));
     }
     study.rounds = args.rounds.unwrap_or(study.rounds).max(2);
     study.times.measure = args.measure.unwrap_or(study.times.measure);

@@ -232,7 +232,7 @@ fn begin(args: &RunArgs, options: &RunOptions) -> Result<Begin, Failure> {
     let wait = moment.saturating_duration_since(Instant::now());
     if wait > WAIT_MAX {
         return Err(Failure::usage(format!(
-            "--start-at: this time is {} ahead by {by}; at most a day is waited for",
+            "--start-at: by {by}, this time is in {}: the program waits for a day at most",
             quantity::show_duration(wait)
         )));
     }

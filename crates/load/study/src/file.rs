@@ -305,9 +305,9 @@ fn parse(text: &str, file: &str, length: Length) -> Result<Study, Mistake> {
     let short = match length {
         Length::Full => RawQuick::default(),
         Length::Quick => raw.quick.unwrap_or_default(),
-        Length::Shortest => raw.shortest.ok_or_else(|| {
-            source.at(raw.name.span(), "this study has no [shortest] version: take --quick")
-        })?,
+        Length::Shortest => raw
+            .shortest
+            .ok_or_else(|| source.at(raw.name.span(), "this study has no [shortest] version: use --quick"))?,
     };
     let users = short.pools.or(raw.pools).map(|p| pools::read(source, &p)).transpose()?;
     let load = short.load.or(raw.load).map(|l| Load {

@@ -70,7 +70,7 @@ pub struct PlannedPoint {
     pub clients: Option<u32>,
     /// Think time instead of the study's.
     pub think: Option<Duration>,
-    /// Run again for so long, to sample the server's functions.
+    /// Run again for this time, to sample the server's functions.
     pub profile: Option<Duration>,
     /// Index into the plan's populations: of a mix, that of the first kind.
     pub population: usize,

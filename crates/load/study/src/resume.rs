@@ -65,10 +65,10 @@ fn is_running(which: &ServerChoice) -> bool {
 
 /// Remedies.
 const AGAIN: &str = "give the same as before, or another --out for a result of its own";
-const MIX: &str = "--mix-versions goes on, and the report names both; or give another --out";
+const MIX: &str = "use --mix-versions to continue (the report names both versions), or give another --out";
 
 fn differs(what: &str, was: &str, is: &str, remedy: &str) -> String {
-    format!("the result cannot go on: {what} was {was}, and is {is}; {remedy}")
+    format!("the result cannot be continued: {what} was {was}, and is {is}; {remedy}")
 }
 
 fn same_study(earlier: &StudyResult, study: &Study, options: &Options) -> Result<(), String> {
@@ -77,10 +77,10 @@ fn same_study(earlier: &StudyResult, study: &Study, options: &Options) -> Result
     }
     if earlier.settings.is_empty() {
         return Err(format!(
-            "the result cannot go on: an earlier version of posthaste-load wrote it, without the settings to compare; {AGAIN}"
+            "the result cannot be continued: an earlier version of posthaste-load wrote it, without the settings to compare; {AGAIN}"
         ));
     }
-    let file = "the result cannot go on: the file of the";
+    let file = "the result cannot be continued: the file of the";
     if earlier.toml != study.source {
         return Err(format!("{file} study has changed; {AGAIN}"));
     }

@@ -47,7 +47,7 @@ fn seconds_of(unit: &str) -> Option<f64> {
 pub fn length(text: &str) -> Result<Duration, String> {
     let length = duration(text)?;
     match length.is_zero() {
-        true => Err(format!("nothing is measured in `{text}`; write for instance 10s, 1m30s or 1h")),
+        true => Err(format!("`{text}` is no time: write for instance 10s, 1m30s or 1h")),
         false => Ok(length),
     }
 }

@@ -13,12 +13,12 @@ use crate::conversions::{
 };
 use crate::rich::{Rich, Shape, as_mime_blocking};
 
-/// The treatment of rich originals for which the new form has no place.
+/// What happens to a message whose rich original the new form cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loss {
-    /// Messages with such originals stay as they are.
+pub enum LossPolicy {
+    /// The message stays as it is.
     Refuse,
-    /// The originals are discarded.
+    /// The message is converted, and its original is discarded.
     Allow,
 }
 
@@ -32,13 +32,13 @@ pub(crate) enum BodyChange {
     /// Clients see the same.
     Recode(Bytes),
     /// Clients see the same, but the rich original is lost.
-    GiveUp(Twin),
+    DropOriginal(Replacement),
     /// Clients see other bytes.
-    Renumber(Twin),
+    Renumber(Replacement),
 }
 
 /// The message that replaces another one.
-pub(crate) struct Twin {
+pub(crate) struct Replacement {
     pub(crate) shape: Shape,
     pub(crate) stored: Bytes,
     /// The bytes that clients see.
@@ -49,14 +49,14 @@ impl BodyChange {
     /// Compresses the new bodies or not, as the server stores new ones.
     pub(crate) fn compressed(self, stored: &Bytes, compress: Compression) -> Self {
         let with = |stored: Bytes| recompressed(&stored, compress).unwrap_or(stored);
-        let twin = |twin: Twin| Twin { stored: with(twin.stored), ..twin };
+        let with_body = |new: Replacement| Replacement { stored: with(new.stored), ..new };
         match self {
             Self::Stays => recompressed(stored, compress).map_or(Self::Stays, Self::Recode),
             Self::WouldLose => Self::WouldLose,
             Self::TooLarge => Self::TooLarge,
             Self::Recode(new) => Self::Recode(with(new)),
-            Self::GiveUp(new) => Self::GiveUp(twin(new)),
-            Self::Renumber(new) => Self::Renumber(twin(new)),
+            Self::DropOriginal(new) => Self::DropOriginal(with_body(new)),
+            Self::Renumber(new) => Self::Renumber(with_body(new)),
         }
     }
 
@@ -67,11 +67,11 @@ impl BodyChange {
             return self;
         }
         match self {
-            Self::GiveUp(twin) => Self::Renumber(twin),
+            Self::DropOriginal(replacement) => Self::Renumber(replacement),
             Self::Recode(new) if recodes.fits(stored.len() as u64, new.len() as u64) => Self::Recode(new),
             Self::Recode(new) if is_as_seen(stored) && is_as_seen(&new) => Self::Stays,
             Self::Recode(new) => match served(&new) {
-                Ok(served) => Self::Renumber(Twin { shape: shape_of(&new), stored: new, served }),
+                Ok(served) => Self::Renumber(Replacement { shape: shape_of(&new), stored: new, served }),
                 Err(_) => Self::Recode(new),
             },
             change => change,
@@ -99,14 +99,14 @@ fn is_as_seen(stored: &[u8]) -> bool {
     matches!(form_of(stored), Form::Plain | Form::Compressed)
 }
 
-/// Whether a body is ordinary mail that has no other form in this format. Takes no memory but that
-/// of what clients see.
+/// Whether a body is ordinary mail that has no other form in this format. The only memory that this
+/// takes is for the bytes that clients see.
 pub(crate) fn stays(stored: &Bytes, to: Format) -> bool {
     to != Format::Rich && is_as_seen(stored) && served(stored).is_ok_and(|seen| !might_be_rich(&seen))
 }
 
-/// The body of a rich message as MIME that keeps its original, which others need; `None` if it is
-/// stored so.
+/// A rich message as MIME with its original, which messages of others need. `None` if the body has
+/// this form already, or has no original.
 pub(crate) fn beside_original(stored: &Bytes, served: &[u8]) -> Option<Bytes> {
     let form = FormHeader::of(stored)?.form;
     original_of(stored).filter(|_| form != Form::WithOriginal).and_then(|sent| with_original(served, &sent))
@@ -117,7 +117,7 @@ pub(crate) fn may_be_superseded(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_some_and(|header| matches!(header.form, Form::Rich | Form::Unconverted))
 }
 
-/// Whether one did, by the number of its conversion.
+/// Whether a program before this one showed other bytes of a body, by the number of its conversion.
 pub(crate) fn is_superseded(stored: &[u8]) -> bool {
     FormHeader::of(stored).is_some_and(|header| has_other_number(&header))
 }
@@ -126,7 +126,7 @@ pub(crate) fn is_superseded(stored: &[u8]) -> bool {
 pub(crate) fn body_change(
     stored: &Bytes,
     account: &str,
-    (to, loss): (FormatSettings, Loss),
+    (to, loss): (FormatSettings, LossPolicy),
     len_max: u64,
 ) -> Result<BodyChange, String> {
     let form = form_of(stored);
@@ -150,21 +150,21 @@ pub(crate) fn body_change(
         && let Some(rich) = as_mime_blocking(account, &seen, len_max)
     {
         let shape = Shape::of_rich(to);
-        if shape == Shape::Mime && loss == Loss::Refuse {
+        if shape == Shape::Mime && loss == LossPolicy::Refuse {
             return Ok(BodyChange::WouldLose);
         }
-        return Ok(BodyChange::Renumber(Twin::of(&rich, shape, &seen)));
+        return Ok(BodyChange::Renumber(Replacement::of(&rich, shape, &seen)));
     }
     let new = match (form, to.format) {
         (Form::Plain, Format::Rich) => enriched(&seen),
         (Form::Rich, Format::Mime) if to.keep_original => {
             original_of(stored).and_then(|original| with_original(&seen, &original))
         }
-        (Form::Rich, Format::Mime) if loss == Loss::Refuse => return Ok(BodyChange::WouldLose),
+        (Form::Rich, Format::Mime) if loss == LossPolicy::Refuse => return Ok(BodyChange::WouldLose),
         (Form::Rich, Format::Mime) | (Form::Enriched, Format::Mime | Format::Keep) => {
             Some(as_converted(seen.clone()))
         }
-        (Form::WithOriginal, Format::Mime) if !to.keep_original && loss == Loss::Allow => {
+        (Form::WithOriginal, Format::Mime) if !to.keep_original && loss == LossPolicy::Allow => {
             Some(as_converted(seen.clone()))
         }
         (Form::WithOriginal, Format::Keep | Format::Rich) => {
@@ -195,35 +195,35 @@ fn checked(
     }
     Ok(match (form, original_of(&new)) {
         (Form::Rich | Form::WithOriginal, None) => {
-            BodyChange::GiveUp(Twin { shape: Shape::Mime, stored: new, served: seen })
+            BodyChange::DropOriginal(Replacement { shape: Shape::Mime, stored: new, served: seen })
         }
         _ => BodyChange::Recode(new),
     })
 }
 
-/// The message that replaces one whose MIME an earlier program made of this rich body. Its
-/// original is wanted in the place of that MIME, and gives other bytes now (RFC 9051 §2.3.1.1).
-/// `None` if it gives none.
-fn again_by_original(rich: &Bytes, account: &str, len_max: u64) -> Option<Twin> {
+/// The replacement of a message with MIME that an earlier program made of this original. This
+/// program makes other bytes of it, so the message needs a new UID (RFC 9051 §2.3.1.1). `None` if
+/// the original cannot be converted.
+fn again_by_original(rich: &Bytes, account: &str, len_max: u64) -> Option<Replacement> {
     let sent = FormHeader::content(rich);
-    as_mime_blocking(account, &sent, len_max).map(|rich| Twin::of(&rich, Shape::AsSent, &sent))
+    as_mime_blocking(account, &sent, len_max).map(|rich| Replacement::of(&rich, Shape::AsSent, &sent))
 }
 
-/// A rich message that an earlier program converted otherwise, so that nobody can read it. Its
-/// original is never given up here: only a later run can compare what it gives up.
-fn again(stored: &Bytes, account: &str, to: FormatSettings, len_max: u64) -> Twin {
+/// The replacement of a rich message that an earlier program converted to other bytes, so that this
+/// one cannot serve it. It keeps the original: a later run may compare it, and then drop it.
+fn again(stored: &Bytes, account: &str, to: FormatSettings, len_max: u64) -> Replacement {
     let sent = FormHeader::content(stored);
     let shape = match Shape::of_rich(to) {
         Shape::MimeWithOriginal => Shape::MimeWithOriginal,
         _ => Shape::AsSent,
     };
     match as_mime_blocking(account, &sent, len_max) {
-        Some(rich) => Twin::of(&rich, shape, &sent),
-        None => Twin { shape: Shape::AsSent, stored: as_plain(sent.clone()), served: sent },
+        Some(rich) => Replacement::of(&rich, shape, &sent),
+        None => Replacement { shape: Shape::AsSent, stored: as_plain(sent.clone()), served: sent },
     }
 }
 
-impl Twin {
+impl Replacement {
     fn of(rich: &Rich, shape: Shape, sent: &[u8]) -> Self {
         let stored = rich.stored(shape, sent).unwrap_or_else(|| as_plain(rich.mime.clone()));
         Self { shape, stored, served: rich.mime.clone() }

@@ -8,7 +8,7 @@ use posthaste_tnef::samples;
 use super::*;
 use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery_with, open};
-use crate::{ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, Uids};
+use crate::{ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, LossPolicy, Uids};
 
 fn options(compress: Compression) -> DeliveryOptions {
     DeliveryOptions { message_len_max: 2 << 20, compress, ..DeliveryOptions::default() }
@@ -51,7 +51,7 @@ async fn seen(delivery: &Delivery, account: &Account) -> Vec<String> {
 }
 
 async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
-    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, LossPolicy::Refuse, Uids::Keep);
     let options = ConvertOptions { to: Some(to), items, mode, loss, uids };
     let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
     let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();

@@ -209,8 +209,8 @@ fn converted(sent: &[u8]) -> Result<Bytes, String> {
 }
 
 /// The body of a message that may be rich and is converted later; `None` if it is too large for
-/// that. As MIME it has at most `len_max` octets, or is shown as sent: for good, so that clients
-/// always see the same.
+/// that. As MIME it has at most `len_max` octets, or is always shown as sent, so that clients see
+/// the same.
 pub(crate) fn unconverted(sent: &[u8], len_max: u64) -> Option<Bytes> {
     let served_len = u32::try_from(sent.len()).ok().filter(|_| sent.len() <= UNCONVERTED_LEN_MAX)?;
     let len_max = u32::try_from(len_max).unwrap_or(u32::MAX);

@@ -27,7 +27,7 @@
 //! message is added again, with its flags, its dates, and its annotations (RFC 5257) of all users.
 //! The old one is expunged after that.
 //!
-//! With [`Loss::Allow`] and without `keep_original`, a body loses its rich original, unless a
+//! With [`LossPolicy::Allow`] and without `keep_original`, a body loses its rich original, unless a
 //! message of another account has it. Then it becomes MIME with the original after it.
 //!
 //! A superseded message becomes a new one without this command, too: see [`crate::Renewals`]. It
@@ -48,7 +48,7 @@ use posthaste_store::form::served_len;
 use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, Recodes, StoreError};
 
 use crate::body_change::{
-    BodyChange, Loss, beside_original, body_change, is_superseded, may_be_superseded, stays,
+    BodyChange, LossPolicy, beside_original, body_change, is_superseded, may_be_superseded, stays,
 };
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
@@ -82,14 +82,14 @@ pub enum Items {
 /// The options of a conversion of stored mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConvertOptions {
-    /// The form in which this format stores it; `None` for the one that it has.
+    /// The format to convert to. `None`: the messages keep the form that they have.
     pub to: Option<Format>,
     /// Whether items are made.
     pub items: Items,
-    /// Whether it is done.
+    /// Whether stored mail is changed.
     pub mode: ConvertMode,
-    /// The loss that is allowed.
-    pub loss: Loss,
+    /// What happens to rich originals that the new form cannot hold.
+    pub loss: LossPolicy,
     /// Whether messages may get new UIDs although clients see the same.
     pub uids: Uids,
 }
@@ -262,7 +262,7 @@ impl Delivery {
     ) -> Result<ConvertReport, DeliveryError> {
         let shared = SharedBodies::default();
         let (to, items) = (Some(Format::Keep), Items::Leave);
-        let (mode, loss, uids) = (ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+        let (mode, loss, uids) = (ConvertMode::Apply, LossPolicy::Refuse, Uids::Keep);
         let options = ConvertOptions { to, items, mode, loss, uids };
         let mut converter = self.converter(account, mailbox, options, &shared).await?;
         converter.which = Selection::Superseded;
@@ -432,16 +432,16 @@ impl Converter<'_> {
         }
         let before = stored.len() as u64;
         let change = match self.change_of(&stored, to).await? {
-            BodyChange::GiveUp(twin) => match self.give_up(found.body, &twin.stored).await? {
+            BodyChange::DropOriginal(by) => match self.drop_original(found.body, &by.stored).await? {
                 OriginalOutcome::Done => {
-                    self.count_converted(found.body, before, &twin.stored);
+                    self.count_converted(found.body, before, &by.stored);
                     return Ok(());
                 }
                 OriginalOutcome::Refused => {
                     self.report.refused += 1;
                     return Ok(());
                 }
-                OriginalOutcome::OthersHaveIt => match beside_original(&stored, &twin.served) {
+                OriginalOutcome::OthersHaveIt => match beside_original(&stored, &by.served) {
                     Some(new) => BodyChange::Recode(new),
                     None => return Ok(()),
                 },
@@ -460,16 +460,16 @@ impl Converter<'_> {
                     self.count_converted(found.body, before, bytes);
                 }
             }
-            BodyChange::GiveUp(twin) | BodyChange::Renumber(twin) => {
+            BodyChange::DropOriginal(by) | BodyChange::Renumber(by) => {
                 if self.options.mode == ConvertMode::Apply
-                    && !self.replacer.replace(found.replaced(), twin).await?
+                    && !self.replacer.replace(found.replaced(), by).await?
                 {
                     self.report.vanished += 1;
                     return Ok(());
                 }
                 self.report.renumbered += 1;
                 self.report.bytes_before += before;
-                self.report.bytes_after += twin.stored.len() as u64;
+                self.report.bytes_after += by.stored.len() as u64;
             }
         }
         Ok(())
@@ -521,9 +521,9 @@ impl Converter<'_> {
         change.map_err(DeliveryError::Interrupted)
     }
 
-    /// Takes a body's rich original away, if all messages with the body are the account's. Messages
-    /// may be copied meanwhile, so the engine compares the count again when it writes.
-    async fn give_up(&self, body: BodyId, bytes: &Bytes) -> Result<OriginalOutcome, DeliveryError> {
+    /// Removes the rich original of a body, if all messages with the body are the account's.
+    /// Messages may be copied meanwhile, so the engine compares the count again when it writes.
+    async fn drop_original(&self, body: BodyId, bytes: &Bytes) -> Result<OriginalOutcome, DeliveryError> {
         let (store, account) = (self.delivery.store(), self.account.id);
         for _ in 0..TRIES_MAX {
             let all = store.engine().references(body).await?;
@@ -546,7 +546,7 @@ impl Converter<'_> {
         Ok(OriginalOutcome::OthersHaveIt)
     }
 
-    /// `false` if it has the form that it had: it was expunged meanwhile, or the engine refuses.
+    /// Stores a body in another form. `false` if it was expunged meanwhile, or the engine refuses.
     async fn recode(&mut self, found: Candidate, before: u64, bytes: &Bytes) -> Result<bool, DeliveryError> {
         let engine = self.delivery.store().engine();
         if self.options.mode == ConvertMode::DryRun {

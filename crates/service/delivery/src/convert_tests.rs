@@ -15,7 +15,7 @@ use posthaste_tnef::{Outcome, convert, samples};
 use super::*;
 use crate::DeliveryOptions;
 use crate::conversions::{header_of, unconverted, with_original};
-use crate::replace::{MessageLocation, twin_of};
+use crate::replace::{MessageLocation, replacement_id};
 use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{content, delivery, delivery_on, open};
 
@@ -52,7 +52,7 @@ pub(super) async fn run(delivery: &Delivery, account: &Account, options: Convert
 }
 
 pub(super) const fn to(to: Format) -> ConvertOptions {
-    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, LossPolicy::Refuse, Uids::Keep);
     ConvertOptions { to: Some(to), items, mode, loss, uids }
 }
 
@@ -149,21 +149,21 @@ async fn a_message_that_clients_would_see_otherwise_becomes_a_new_one() {
 
 /// The message that an interrupted run had added in place of one of [`append_as_before`]. Answers
 /// with the bytes that clients see.
-async fn add_twin(delivery: &Delivery, ana: &Account, uid: Uid) -> Bytes {
+async fn add_replacement(delivery: &Delivery, ana: &Account, uid: Uid) -> Bytes {
     let mailbox = open(delivery, ana, "INBOX").await;
     let body = mailbox.body_of(uid).await.unwrap().unwrap();
     let place = MessageLocation { account: ana.id, mailbox: mailbox.id(), uid };
     let sent = Bytes::from(samples::mail(&samples::note()));
     let rich = as_mime_blocking(&ana.name, &sent, 1 << 20).unwrap();
-    let twin = IncomingMessage {
+    let added = IncomingMessage {
         bytes: rich.stored(Shape::AsSent, &sent).unwrap(),
         summary: crate::summarize(&rich.mime).into(),
-        body: twin_of(body, place, Shape::AsSent),
+        body: replacement_id(body, place, Shape::AsSent),
         flags: vec![],
         date: 1_700_000_000,
         saved: None,
     };
-    mailbox.destination().append(vec![twin]).await.unwrap();
+    mailbox.destination().append(vec![added]).await.unwrap();
     rich.mime
 }
 
@@ -174,7 +174,7 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     // The run had added the new message. The old one is there, too, and got a flag since.
-    let mime = add_twin(&delivery, &ana, Uid::MIN).await;
+    let mime = add_replacement(&delivery, &ana, Uid::MIN).await;
     mailbox.store_flags(&NumSet::range(1, 1), FlagChange::Add, &[Flag::Answered], None).await.unwrap();
     let report = run(&delivery, &ana, to(Format::Keep)).await;
     assert_eq!((report.examined, report.renumbered), (2, 1));
@@ -194,7 +194,7 @@ async fn a_message_that_was_added_and_expunged_is_added_again() {
     append_as_before(&delivery, &mailbox, vec![]).await;
     append_as_before(&delivery, &mailbox, vec![Flag::Flagged]).await;
     for uid in uids {
-        add_twin(&delivery, &ana, uid).await;
+        add_replacement(&delivery, &ana, uid).await;
     }
     let shared = SharedBodies::default();
     let mut converter =
@@ -240,8 +240,8 @@ async fn a_run_to_another_format_finds_what_was_added() {
     delivery.mailboxes(ana.id).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
-    add_twin(&delivery, &ana, Uid::MIN).await;
-    let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
+    add_replacement(&delivery, &ana, Uid::MIN).await;
+    let report = run(&delivery, &ana, ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) }).await;
     assert_eq!((report.examined, report.renumbered, report.converted), (2, 1, 1));
     assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
 }
@@ -474,8 +474,8 @@ async fn an_engine_that_refuses_other_forms_adds_messages_again() {
     let report = run(&delivery, &ana, to(Format::Rich)).await;
     assert_eq!((report.renumbered, report.refused, report.converted, report.failed), (1, 1, 0, 0));
     assert_eq!(would, report, "a dry run knows the engine");
-    // Also where an original would be given up.
-    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    // Also where an original would be dropped.
+    let lossy = ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) };
     let would = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..lossy }).await;
     assert!(would.refused > 0 && would.converted == 0, "{would:?}");
     assert_eq!(would, run(&delivery, &ana, lossy).await);
@@ -549,7 +549,7 @@ async fn stays_in_each_format(sent: &[u8], mime: &[u8]) {
             delivery.deliver(Bytes::copy_from_slice(sent), &recipients).await.remove(0).unwrap();
             let before = content(&delivery, &ana, "INBOX").await;
             assert_eq!(before[0].2.as_bytes(), mime);
-            let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+            let lossy = ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) };
             run(&delivery, &ana, lossy).await;
             for format in [Format::Mime, Format::Keep, Format::Rich, Format::Keep, Format::Mime] {
                 let report = run(&delivery, &ana, to(format)).await;

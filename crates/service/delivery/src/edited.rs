@@ -150,7 +150,7 @@ fn made_again<'m>(mime: &'m [u8], wanted: &[u8]) -> Option<Vec<&'m str>> {
 /// More fields than a conversion makes of properties.
 const AGAIN_MAX: usize = 20;
 
-/// Whether two messages differ in nothing but the hashes in their boundaries. The order of fields
+/// Whether two messages are equal except for the hashes in their boundaries. The order of fields
 /// with different names does not count (RFC 5322 §3.6). Each message comes with the one that was
 /// hashed.
 fn are_equal_but_for_hashes((one, hashed): (&[u8], &[u8]), (other, also_hashed): (&[u8], &[u8])) -> bool {

@@ -6,7 +6,7 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, convert, encode, samples};
 
 use super::*;
-use crate::body_change::{BodyChange, Loss, body_change};
+use crate::body_change::{BodyChange, LossPolicy, body_change};
 use crate::conversions::served as seen_of;
 use crate::tests::delivery;
 
@@ -75,7 +75,7 @@ async fn an_edited_message_keeps_its_original() {
             // There and back, with the same bytes for clients.
             let keep = FormatSettings { format: Format::Keep, keep_original: false };
             let stored = &message.bytes;
-            match body_change(stored, "ana", (keep, Loss::Refuse), 1 << 20).unwrap() {
+            match body_change(stored, "ana", (keep, LossPolicy::Refuse), 1 << 20).unwrap() {
                 BodyChange::Recode(rich) if form == Form::WithOriginal => {
                     assert_eq!(seen_of(&rich).unwrap(), seen);
                 }

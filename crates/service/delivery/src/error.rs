@@ -65,7 +65,7 @@ pub enum DeliveryError {
 /// | `Refused` | 554 5.6.0 |
 /// | `ServerBug` | 451 4.3.0 |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ErrorKind {
     /// Over the message limit; a retry will fail too.
     TooLarge,
     /// Over the account's quota or the folder's limit; may succeed once its owner deletes mail.
@@ -82,28 +82,28 @@ pub enum Kind {
 
 impl DeliveryError {
     /// The kind of the error.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::TooLarge { .. } | Self::TooMuchAtOnce { .. } => Kind::TooLarge,
-            Self::OverQuota { .. } | Self::TooManyMessages { .. } => Kind::OverQuota,
-            Self::Busy => Kind::Unavailable,
-            Self::Interrupted(_) => Kind::ServerBug,
+            Self::TooLarge { .. } | Self::TooMuchAtOnce { .. } => ErrorKind::TooLarge,
+            Self::OverQuota { .. } | Self::TooManyMessages { .. } => ErrorKind::OverQuota,
+            Self::Busy => ErrorKind::Unavailable,
+            Self::Interrupted(_) => ErrorKind::ServerBug,
             Self::Store(error) => match error {
-                StoreError::TooLarge { .. } => Kind::TooLarge,
+                StoreError::TooLarge { .. } => ErrorKind::TooLarge,
                 StoreError::OverQuota
                 | StoreError::TooManyMailboxes { .. }
-                | StoreError::FolderFull { .. } => Kind::OverQuota,
-                StoreError::NoMailbox(_) | StoreError::NoSuchName => Kind::NoMailbox,
-                StoreError::Busy | StoreError::Full(_) | StoreError::Unavailable(_) => Kind::Unavailable,
+                | StoreError::FolderFull { .. } => ErrorKind::OverQuota,
+                StoreError::NoMailbox(_) | StoreError::NoSuchName => ErrorKind::NoMailbox,
+                StoreError::Busy | StoreError::Full(_) | StoreError::Unavailable(_) => ErrorKind::Unavailable,
                 StoreError::NameTaken
                 | StoreError::Name(_)
                 | StoreError::Refused(_)
                 | StoreError::Keyword(_)
                 | StoreError::Superseded(_)
                 | StoreError::UidsExhausted
-                | StoreError::UidValiditiesExhausted => Kind::Refused,
+                | StoreError::UidValiditiesExhausted => ErrorKind::Refused,
                 StoreError::Corrupt(_) | StoreError::Unreadable(_) | StoreError::Body { .. } => {
-                    Kind::ServerBug
+                    ErrorKind::ServerBug
                 }
             },
         }
@@ -111,7 +111,7 @@ impl DeliveryError {
 
     /// Whether the sender should retry later.
     pub const fn is_temporary(&self) -> bool {
-        matches!(self.kind(), Kind::OverQuota | Kind::Unavailable | Kind::ServerBug)
+        matches!(self.kind(), ErrorKind::OverQuota | ErrorKind::Unavailable | ErrorKind::ServerBug)
     }
 }
 
@@ -122,24 +122,24 @@ mod tests {
     #[test]
     fn each_error_has_its_kind() {
         let temporary = [
-            (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
-            (DeliveryError::Busy, Kind::Unavailable),
-            (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, Kind::OverQuota),
-            (StoreError::FolderFull { limit: 1 }.into(), Kind::OverQuota),
-            (StoreError::TooManyMailboxes { limit: 1 }.into(), Kind::OverQuota),
-            (StoreError::Busy.into(), Kind::Unavailable),
-            (StoreError::Full("no space".into()).into(), Kind::Unavailable),
-            (StoreError::Unavailable("disk failed".into()).into(), Kind::Unavailable),
-            (StoreError::Corrupt("row".into()).into(), Kind::ServerBug),
-            (DeliveryError::Interrupted("shutdown".into()), Kind::ServerBug),
+            (DeliveryError::OverQuota { used: 1, limit: 1, more: 1 }, ErrorKind::OverQuota),
+            (DeliveryError::Busy, ErrorKind::Unavailable),
+            (DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 }, ErrorKind::OverQuota),
+            (StoreError::FolderFull { limit: 1 }.into(), ErrorKind::OverQuota),
+            (StoreError::TooManyMailboxes { limit: 1 }.into(), ErrorKind::OverQuota),
+            (StoreError::Busy.into(), ErrorKind::Unavailable),
+            (StoreError::Full("no space".into()).into(), ErrorKind::Unavailable),
+            (StoreError::Unavailable("disk failed".into()).into(), ErrorKind::Unavailable),
+            (StoreError::Corrupt("row".into()).into(), ErrorKind::ServerBug),
+            (DeliveryError::Interrupted("shutdown".into()), ErrorKind::ServerBug),
         ];
         let lasting = [
-            (DeliveryError::TooLarge { len: 2, limit: 1 }, Kind::TooLarge),
-            (DeliveryError::TooMuchAtOnce { limit: 1 }, Kind::TooLarge),
-            (StoreError::TooLarge { what: "octets", limit: 1 }.into(), Kind::TooLarge),
-            (StoreError::NoSuchName.into(), Kind::NoMailbox),
-            (StoreError::UidsExhausted.into(), Kind::Refused),
-            (StoreError::UidValiditiesExhausted.into(), Kind::Refused),
+            (DeliveryError::TooLarge { len: 2, limit: 1 }, ErrorKind::TooLarge),
+            (DeliveryError::TooMuchAtOnce { limit: 1 }, ErrorKind::TooLarge),
+            (StoreError::TooLarge { what: "octets", limit: 1 }.into(), ErrorKind::TooLarge),
+            (StoreError::NoSuchName.into(), ErrorKind::NoMailbox),
+            (StoreError::UidsExhausted.into(), ErrorKind::Refused),
+            (StoreError::UidValiditiesExhausted.into(), ErrorKind::Refused),
         ];
         assert!(temporary.iter().all(|(error, kind)| error.kind() == *kind && error.is_temporary()));
         assert!(lasting.iter().all(|(error, kind)| error.kind() == *kind && !error.is_temporary()));

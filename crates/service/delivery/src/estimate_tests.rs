@@ -10,7 +10,7 @@ use posthaste_tnef::samples;
 
 use super::*;
 use crate::DeliveryOptions;
-use crate::body_change::Loss;
+use crate::body_change::LossPolicy;
 use crate::convert::{ConvertMode, ConvertOptions, Items, Uids};
 use crate::sample::Sample;
 use crate::shared_bodies::SharedBodies;
@@ -85,7 +85,7 @@ async fn a_shared_body_counts_once() {
         }
     }
     let both = [&ana, &ben];
-    let (to, items, loss, uids) = (Some(Format::Mime), Items::Leave, Loss::Allow, Uids::Keep);
+    let (to, items, loss, uids) = (Some(Format::Mime), Items::Leave, LossPolicy::Allow, Uids::Keep);
     let options = |mode| ConvertOptions { to, items, mode, loss, uids };
     let dry = options(ConvertMode::DryRun);
     let all = estimate(&delivery, &both, (12, 12), dry).await;
@@ -142,7 +142,7 @@ async fn the_items_of_links_count_once() {
     linked.copy_from(&inbox, &NumSet::range(1, 2)).await.unwrap();
     linked.copy_from(&inbox, &NumSet::range(1, 1)).await.unwrap();
     *archive.lock().unwrap() = Some(linked.id());
-    let (mode, loss, uids) = (ConvertMode::DryRun, Loss::Refuse, Uids::Keep);
+    let (mode, loss, uids) = (ConvertMode::DryRun, LossPolicy::Refuse, Uids::Keep);
     let dry = ConvertOptions { to: None, items: Items::Make, mode, loss, uids };
     let all = estimate(&delivery, &[&ana], (5, 5), dry).await;
     let would = run(&delivery, &[&ana], dry).await;

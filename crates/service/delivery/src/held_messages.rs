@@ -1,17 +1,17 @@
 //! The converted message that a session reads in pieces.
 //!
 //! Rich mail that is stored as sent is converted for its readers, and the result is kept within the
-//! memory for conversions. Two clients that read large messages by turns would evict each other's,
-//! and each piece would be a conversion. So a session holds the large message that it reads, and
-//! the budget for reading pays for it.
+//! memory for conversions. Two clients that read large messages in turns would evict each other's
+//! message, and each piece would need a conversion. So a session holds the large message that it
+//! reads, and its memory is reserved in the budget for reading.
 //!
-//! A session holds one message at most. It lets go of it when it reads another large one. An IMAP
+//! A session holds one message at most. It releases it when it reads another large one. An IMAP
 //! session also does so when it begins IDLE or closes the mailbox, and a POP3 session when it has
 //! sent the whole message. The same happens after a minute without a piece, and when memory for
 //! reading is short.
 //!
-//! Invariants: nothing waits for this memory, and nobody waits because of it for longer than the
-//! budget lets a slow message keep its bytes.
+//! Invariants: nothing waits for this memory. Others wait because of it for at most the time that
+//! the budget lets a slow message keep its bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,8 +23,8 @@ use posthaste_store::{Mailbox, PinnedBody};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// Time without a piece after which a message is let go: longer than the pauses of a client that
-/// reads on. Twice this time would keep twice the memory of readers that have stopped.
+/// Time without a piece after which a message is released: longer than the pauses of a client that
+/// continues to read. Twice this time would keep twice the memory of readers that have stopped.
 const UNUSED_MAX: Duration = Duration::from_secs(60);
 
 /// A message is held only if this many times its bytes are free, so that reading continues
@@ -57,7 +57,7 @@ impl Drop for HeldMessage {
     }
 }
 
-/// The place of a session among all: it holds nothing after that is dropped.
+/// A session's entry. Its message is released when the entry is dropped.
 #[derive(Default)]
 pub struct Holding(OnceLock<HolderKey>);
 
@@ -73,7 +73,7 @@ impl Drop for HolderKey {
 }
 
 impl Holding {
-    /// Lets go of what the session holds.
+    /// Releases the message that the session holds.
     pub fn release(&self) {
         if let Some(HolderKey { all, key }) = self.0.get() {
             all.release(*key);
@@ -176,7 +176,7 @@ impl HeldMessages {
     }
 }
 
-/// Lets go of what a session holds once it is unused, or others need its memory.
+/// Releases the message of a session once it is unused, or others need its memory.
 async fn watch(all: HeldMessages, key: u64, paid: Arc<BytePermit>) {
     let mut left = UNUSED_MAX;
     while !left.is_zero() {
@@ -185,7 +185,7 @@ async fn watch(all: HeldMessages, key: u64, paid: Arc<BytePermit>) {
             () = tokio::time::sleep(left) => left = all.time_left(key),
         }
     }
-    // The permit goes with what it pays for.
+    // The memory is free: so is its permit.
     drop(paid);
     all.release(key);
 }

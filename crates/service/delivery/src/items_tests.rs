@@ -11,7 +11,7 @@ use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{IncomingMessage, MemoryEngine, StoreError, View};
 use posthaste_tnef::{Outcome, convert, samples};
 
-use crate::body_change::Loss;
+use crate::body_change::LossPolicy;
 use crate::conversions::{CONVERSION, unconverted};
 use crate::convert::{ConvertMode, ConvertOptions, ConvertReport, Items, Uids};
 use crate::shared_bodies::SharedBodies;
@@ -166,7 +166,7 @@ async fn missing_items_are_made_once_and_kept() {
     let expected = shown(&eager, &ana).await;
     // Kept, although the server keeps none for its readers.
     let (delivery, ana) = with(Precompute::Never, &mail).await;
-    let (mode, loss, uids) = (ConvertMode::DryRun, Loss::Refuse, Uids::Keep);
+    let (mode, loss, uids) = (ConvertMode::DryRun, LossPolicy::Refuse, Uids::Keep);
     let make = ConvertOptions { to: None, items: Items::Make, mode, loss, uids };
     let dry = run(&delivery, &ana, make).await;
     assert_eq!(stored(&delivery, &ana).await[1], b"");
@@ -193,7 +193,7 @@ async fn mail_without_items_takes_the_form_of_another_format() {
         let change = AccountChange { keep_original: Some(true), ..AccountChange::default() };
         let ana = delivery.directory().set(&ana.name, change).await.unwrap();
         for (to, converted) in [(Format::Keep, 0), (Format::Mime, 2), (Format::Rich, 3), (Format::Mime, 3)] {
-            let (mode, loss, uids) = (ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+            let (mode, loss, uids) = (ConvertMode::Apply, LossPolicy::Refuse, Uids::Keep);
             let options = ConvertOptions { to: Some(to), items, mode, loss, uids };
             let report = run(&delivery, &ana, options).await;
             let counts = (report.converted, report.renumbered, report.would_lose, report.failed);
@@ -237,7 +237,7 @@ async fn the_bytes_of_a_later_conversion_are_decided_at_delivery() {
     let shown = shown(&delivery, &ana).await;
     assert_eq!((&shown[2].2, &shown[2].1), (read[0].as_ref().unwrap(), &shown[0].1));
     // So `convert` finds nothing to do.
-    let (mode, loss, uids) = (ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    let (mode, loss, uids) = (ConvertMode::Apply, LossPolicy::Refuse, Uids::Keep);
     let options = ConvertOptions { to: Some(Format::Keep), items: Items::Leave, mode, loss, uids };
     let report = run(&delivery, &ana, options).await;
     assert_eq!((report.examined, report.renumbered, report.failed), (3, 0, 0));
@@ -262,7 +262,7 @@ async fn a_dry_run_leaves_a_superseded_message_alone() {
     let message = IncomingMessage { bytes, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };
     inbox.destination().append(vec![message]).await.unwrap();
     let uids = |view: &View| view.rows(&view.all()).map(|(_, row)| row.uid().value()).collect::<Vec<_>>();
-    let (loss, uids_are) = (Loss::Refuse, Uids::Keep);
+    let (loss, uids_are) = (LossPolicy::Refuse, Uids::Keep);
     let options = |mode| ConvertOptions { to: None, items: Items::Make, mode, loss, uids: uids_are };
     let modseq = inbox.view().modseq();
     let would = run(&delivery, &ana, options(ConvertMode::DryRun)).await;

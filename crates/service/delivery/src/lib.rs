@@ -52,12 +52,12 @@ mod summarize;
 #[cfg(test)]
 mod tests;
 
-pub use body_change::Loss;
+pub use body_change::LossPolicy;
 pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, structure_of_decoded};
 pub use conversions::{CONVERSION, Conversions, summarize_stored};
 pub use convert::{ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Uids, Unconverted};
 pub use deliver::{DEFAULT_MAILBOXES, Delivered, Delivery, DeliveryOptions, Summarize};
-pub use error::{DeliveryError, Kind};
+pub use error::{DeliveryError, ErrorKind};
 pub use estimate::{Estimate, Estimator, Figure};
 pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;

@@ -1,4 +1,4 @@
-//! Rich originals that one account gives up while others have the message, or get it.
+//! Rich originals that one account drops while others have the message, or get it.
 
 use std::sync::Mutex;
 
@@ -24,7 +24,7 @@ async fn a_loss_is_refused_unless_it_is_wanted() {
     let report = run(&delivery, &ana, to(Format::Mime)).await;
     assert_eq!((report.would_lose, report.converted), (1, 0));
     assert_eq!(forms(&delivery, &ana).await, [Plain, Rich, Plain]);
-    let report = run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
+    let report = run(&delivery, &ana, ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) }).await;
     assert_eq!((report.would_lose, report.converted), (0, 1));
     assert_eq!(forms(&delivery, &ana).await, [Plain, Plain, Plain]);
     assert_eq!(content(&delivery, &ana, "INBOX").await, before);
@@ -42,7 +42,7 @@ async fn an_account_that_keeps_originals_has_them_whatever_others_do() {
         let mailbox = open(&delivery, account, "INBOX").await;
         mailbox.destination().append(vec![message.clone()]).await.unwrap();
     }
-    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    let lossy = ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) };
     assert_eq!(run(&delivery, &ana, lossy).await.renumbered, 1);
     assert_eq!(run(&delivery, &ben, to(Format::Keep)).await.renumbered, 1);
     assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
@@ -63,7 +63,7 @@ async fn a_loss_is_that_of_one_account() {
     // A copy of Ben's.
     let inbox = open(&delivery, &ben, "INBOX").await;
     open(&delivery, &ben, "Archive").await.copy_from(&inbox, &NumSet::range(1, 1)).await.unwrap();
-    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    let lossy = ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) };
     let dry = run(&delivery, &ana, ConvertOptions { mode: ConvertMode::DryRun, ..lossy }).await;
     let report = run(&delivery, &ana, lossy).await;
     // Clients see the same bytes, so she keeps the UID. Ben needs the original.
@@ -118,7 +118,7 @@ impl Layer for Meanwhile {
     }
 }
 
-/// Ben gets a message of Ana's just before her conversion gives its original up.
+/// Ben gets a message of Ana's just before her conversion drops its original.
 async fn ben_gets_it_meanwhile(gets: impl FnOnce(Delivery, Account, Account) -> Happens) {
     let engine = Arc::new(Meanwhile { inner: MemoryEngine::new(), happens: None.into() });
     let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
@@ -130,7 +130,7 @@ async fn ben_gets_it_meanwhile(gets: impl FnOnce(Delivery, Account, Account) -> 
     append(&delivery, &ana).await;
     let before = content(&delivery, &ana, "INBOX").await;
     *engine.happens.lock().unwrap() = Some(gets(delivery.clone(), ana.clone(), ben.clone()));
-    run(&delivery, &ana, ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) }).await;
+    run(&delivery, &ana, ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) }).await;
     assert!(engine.happens.lock().unwrap().is_none());
     assert_eq!(forms(&delivery, &ben).await, [Form::WithOriginal]);
     for account in [&ana, &ben] {
@@ -178,7 +178,7 @@ async fn a_message_received_meanwhile_has_its_original() {
         delivery.mailboxes(account.id).await.unwrap();
     }
     append(&delivery, &ana).await;
-    let lossy = ConvertOptions { loss: Loss::Allow, ..to(Format::Mime) };
+    let lossy = ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) };
     assert_eq!(run(&delivery, &ana, lossy).await.converted, 1);
     assert_eq!(forms(&delivery, &ana).await, [Form::Plain]);
     append(&delivery, &ben).await;
@@ -232,7 +232,7 @@ async fn a_body_of_two_accounts_is_removed_with_its_last_message() {
         for format in [Format::Keep, Format::Mime, Format::Rich, Format::Mime, Format::Keep] {
             for account in &both {
                 all.extend(bodies(&delivery, account).await);
-                run(&delivery, account, ConvertOptions { loss: Loss::Allow, ..to(format) }).await;
+                run(&delivery, account, ConvertOptions { loss: LossPolicy::Allow, ..to(format) }).await;
             }
             let held = [bodies(&delivery, &both[0]).await, bodies(&delivery, &both[1]).await].concat();
             all.extend(&held);

@@ -1,4 +1,4 @@
-//! Rich mail that an earlier version of this program converted otherwise gets a new UID by itself.
+//! New UIDs for rich mail that an earlier version of this program converted in another way.
 //!
 //! A message never shows other bytes under its UID (RFC 9051 §2.3.1.1). Earlier conversions are
 //! not part of this program. Where its conversion gives other bytes, the message is *superseded*.

@@ -17,7 +17,7 @@ use posthaste_store::{
 use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::export::{ExportReport, MailFormat};
-use crate::replace::{MessageLocation, twin_of};
+use crate::replace::{MessageLocation, replacement_id};
 use crate::rich::{Shape, as_mime_blocking};
 use crate::tests::{content, delivery_on, message, node_on, open};
 use crate::{Delivery, DeliveryOptions, Quota};
@@ -300,7 +300,7 @@ async fn a_message_that_another_node_added_is_not_added_again() {
             let added = IncomingMessage {
                 bytes: rich.stored(Shape::AsSent, &note()).unwrap(),
                 summary: crate::summarize(&rich.mime).into(),
-                body: twin_of(body, place, Shape::AsSent),
+                body: replacement_id(body, place, Shape::AsSent),
                 flags: vec![Flag::Flagged],
                 date: 1_700_000_000,
                 saved: Some(9),

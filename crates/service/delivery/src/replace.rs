@@ -17,7 +17,7 @@ use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId, NumSet, Uid};
 use posthaste_store::{FlagChange, IncomingMessage, Mailbox, StoreError, View};
 use sha2::{Digest, Sha256};
 
-use crate::body_change::Twin;
+use crate::body_change::Replacement;
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::rich::Shape;
@@ -54,11 +54,11 @@ impl<'d> Replacer<'d> {
     /// Adds a message again, with the flags, dates and annotations that it has, and expunges the
     /// old one. A run before this one may have added it. `false` if the old one was expunged
     /// meanwhile.
-    pub(crate) async fn replace(&mut self, old: Replaced, twin: &Twin) -> Result<bool, DeliveryError> {
+    pub(crate) async fn replace(&mut self, old: Replaced, by: &Replacement) -> Result<bool, DeliveryError> {
         let place = MessageLocation { account: self.account, mailbox: self.mailbox.id(), uid: old.uid };
         // One of another shape is that of a run to another format. It is converted in its turn.
-        let all = Shape::ALL.map(|shape| twin_of(old.body, place, shape));
-        let body = twin_of(old.body, place, twin.shape);
+        let all = Shape::ALL.map(|shape| replacement_id(old.body, place, shape));
+        let body = replacement_id(old.body, place, by.shape);
         let mut copies = Copies::default();
         for _ in 0..TRIES_MAX {
             let view = self.mailbox.current().await?;
@@ -76,8 +76,8 @@ impl<'d> Replacer<'d> {
                 }
                 None => {
                     let message = IncomingMessage {
-                        bytes: twin.stored.clone(),
-                        summary: crate::summarize(&twin.served).into(),
+                        bytes: by.stored.clone(),
+                        summary: crate::summarize(&by.served).into(),
                         body,
                         flags,
                         date: row.date(),
@@ -198,7 +198,7 @@ pub(crate) struct MessageLocation {
 /// The id of the body of the message that takes another one's place. It is always the same, so that
 /// a run that goes on after an interruption finds it. It is that of no other message and of no
 /// other stored bytes: messages with one body may be in one mailbox, and in several accounts.
-pub(crate) fn twin_of(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
+pub(crate) fn replacement_id(body: BodyId, place: MessageLocation, shape: Shape) -> BodyId {
     let mut id = body.0.to_bytes();
     let hash = Sha256::new()
         .chain_update(b"posthaste: converted ")

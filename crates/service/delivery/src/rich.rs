@@ -303,7 +303,7 @@ impl Delivery {
         }
     }
 
-    /// Memory for the summary of a message that clients see with so many octets. A compressed
+    /// Memory for the summary of a message that clients see with this many octets. A compressed
     /// body is in memory as well as the message.
     async fn room_for_forms(
         &self,

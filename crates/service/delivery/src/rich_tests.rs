@@ -17,7 +17,8 @@ use posthaste_tnef::{Outcome, convert, samples};
 use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery, delivery_with, import, message, open};
 use crate::{
-    ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, Loss, SummaryMemory, Uids,
+    ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, LossPolicy, SummaryMemory,
+    Uids,
 };
 
 /// An account of this format.
@@ -190,7 +191,7 @@ async fn rich_mail_that_was_kept_as_sent_is_converted_once_it_can_be() {
 }
 
 async fn convert_to(delivery: &Delivery, account: &Account, to: Format) -> ConvertReport {
-    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, Loss::Refuse, Uids::Keep);
+    let (items, mode, loss, uids) = (Items::Leave, ConvertMode::Apply, LossPolicy::Refuse, Uids::Keep);
     let options = ConvertOptions { to: Some(to), items, mode, loss, uids };
     let (mailbox, shared) = (open(delivery, account, "INBOX").await, SharedBodies::default());
     let mut converter = delivery.converter(account, mailbox, options, &shared).await.unwrap();

@@ -19,8 +19,8 @@ use posthaste_store::{
 use crate::export::{ExportReport, MailFormat};
 use crate::import::{ImportError, ImportOptions, ImportReport};
 use crate::{
-    Conversions, Delivery, DeliveryError, DeliveryOptions, Kind, MESSAGE_COST, NewMessage, Quota, Renewals,
-    SummaryMemory,
+    Conversions, Delivery, DeliveryError, DeliveryOptions, ErrorKind, MESSAGE_COST, NewMessage, Quota,
+    Renewals, SummaryMemory,
 };
 
 pub(crate) async fn delivery() -> (Delivery, Account) {
@@ -157,7 +157,7 @@ async fn limits_are_answered_for() {
     ];
     let outcomes = delivery.deliver(too_large, &ana_and_ana).await;
     assert_eq!(outcomes.len(), 2);
-    assert!(outcomes.iter().all(|o| matches!(o, Err(e) if e.kind() == Kind::TooLarge)));
+    assert!(outcomes.iter().all(|o| matches!(o, Err(e) if e.kind() == ErrorKind::TooLarge)));
 
     let quota = AccountChange { quota_bytes: Some(Some(10_000)), ..AccountChange::default() };
     delivery.directory().set(&ana.name, quota).await.unwrap();
@@ -193,7 +193,7 @@ async fn append_side_by_side(delivery: &Delivery, ana: &Account, count: usize) -
     for task in tasks {
         match task.await.unwrap() {
             Ok(_) => taken += 1,
-            Err(error) => assert_eq!(error.kind(), Kind::OverQuota, "{error}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::OverQuota, "{error}"),
         }
     }
     taken
@@ -255,7 +255,7 @@ async fn a_large_message_waits_for_memory() {
     // No delivery waits for memory that can never be available.
     let tight = delivery.clone().with_summaries(ByteBudget::new(1000));
     let refused = tight.incoming(large, Vec::new(), None).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.is_temporary()), (Kind::Unavailable, true));
+    assert_eq!((refused.kind(), refused.is_temporary()), (ErrorKind::Unavailable, true));
 }
 
 /// A message of this size with empty parts. Its summary is many times as long.

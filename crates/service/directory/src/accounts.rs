@@ -83,7 +83,7 @@ impl Directory {
         let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
         stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
         stored.certificates = self.certificates.free(address.as_str(), stored.certificates).await?;
-        // Before the account, which a crash would otherwise leave without them for good.
+        // Before the account: otherwise a crash would leave it without them permanently.
         for fingerprint in &stored.certificates {
             self.certificates.put_key(address.as_str(), fingerprint).await?;
         }

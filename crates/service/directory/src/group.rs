@@ -98,7 +98,7 @@ impl Groups {
     }
 
     /// Makes a group, or replaces its members and owner. Refused for the address of an account or
-    /// an alias, for members that are no addresses, and for a group that would hold itself.
+    /// an alias, for members that are no addresses, and for a group that would contain itself.
     #[boxed]
     pub async fn set(&self, address: &str, members: &[String], owner: Option<&str>) -> Result<Group> {
         let (address, domain) = parse(address)?;

@@ -63,7 +63,7 @@ pub enum LoginFailure {
 pub struct LoginError {
     /// The reason.
     pub failure: LoginFailure,
-    /// Wait so long before saying so.
+    /// The time to wait before the answer.
     pub delay: Duration,
 }
 

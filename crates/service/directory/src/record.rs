@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id};
 use posthaste_store::{DirectoryEntry, Engine};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::account::{
     Account, CommandLimits, FolderLimits, Format, Forward, MailboxReferral, Referral, ScriptState,

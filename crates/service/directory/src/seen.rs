@@ -187,8 +187,8 @@ impl SeenFlags {
         Ok(self.read(reading).await?.seen)
     }
 
-    /// All messages that a reader has seen, and the flags that are pending: a crash may have left
-    /// them so, or a change goes on.
+    /// All messages that a reader has seen, and the pending flags: those of a change under way, and
+    /// those that a crash has left.
     #[boxed]
     pub async fn read(&self, reading: Reading) -> Result<SeenMessages> {
         let (prefix, mut read) = (reading.prefix(), SeenMessages::default());

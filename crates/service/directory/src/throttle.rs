@@ -30,15 +30,16 @@ use crate::recent::Recent;
 
 /// The time in which a score halves.
 const HALF_LIFE: Duration = Duration::from_secs(300);
-/// Held back after the first failure; doubles with each further one.
+/// The delay of the answer to the first failure; it doubles with each further one.
 const DELAY_FIRST: Duration = Duration::from_millis(250);
 /// The longest delay for an address: below the 30 s after which clients give up waiting.
 const ADDRESS_DELAY_MAX: Duration = Duration::from_secs(10);
 /// The longest delay for an account. An attacker must not annoy its owner much, and owners
 /// mistype, too.
 const ACCOUNT_DELAY_MAX: Duration = Duration::from_secs(1);
-/// A network over this score is refused unlooked-at. 64 wrong passwords within minutes is no
-/// person; an office behind one address with a few wrongly set up clients stays below.
+/// Logins from a network over this score are refused without a look at the password. No person
+/// mistypes 64 passwords within minutes. An office behind one address with a few clients that have
+/// a wrong password stays below.
 const NETWORK_SCORE_MAX: f64 = 64.0;
 /// The limit for an account at one address, twice as much. So the owner still gets in while a
 /// neighbour behind the same address uses up the address's limit.
@@ -84,9 +85,9 @@ pub(crate) struct Attempt {
     networks: [Option<(u64, f64)>; TIERS_V6.len()],
     account: u64,
     pair: u64,
-    /// Hold the answer back for so long, should it be no.
+    /// If the login fails, the time to wait before the answer.
     pub delay: Duration,
-    /// Answer no without looking.
+    /// Refuse the login without a look at the password.
     pub refused: bool,
 }
 

@@ -97,7 +97,7 @@ impl Directory {
 }
 
 /// The key under which failures of a token are counted. A client that names nobody is counted by
-/// its token: one key for all of them would make each pay for the others.
+/// its token: with one key for all of them, failures of one would count for the others.
 fn key_of(name: &str, token: &Secret<String>) -> String {
     match Address::parse(name) {
         Ok(address) => address.to_string(),

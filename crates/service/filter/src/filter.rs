@@ -117,7 +117,7 @@ impl From<Result<(), DeliveryError>> for Served {
 /// Why a script was not run to its end.
 #[derive(Debug, thiserror::Error)]
 enum NoOutcome {
-    /// It is wrong, or does too much: each message would meet the same.
+    /// It is wrong, or does too much: it would fail for each message.
     #[error("{0}")]
     Broken(String),
     /// It cannot be read for now. The message waits for it: what the script refuses, discards or

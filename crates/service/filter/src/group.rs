@@ -393,7 +393,7 @@ fn temporary(error: NotSent) -> Option<Undelivered> {
 }
 
 fn is_over_quota(error: &DeliveryError) -> bool {
-    matches!(error.kind(), posthaste_delivery::Kind::OverQuota)
+    matches!(error.kind(), posthaste_delivery::ErrorKind::OverQuota)
 }
 
 /// The sender for the members, and the reports that it has requested.

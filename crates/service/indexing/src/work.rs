@@ -23,12 +23,12 @@ use crate::recent::Recent;
 use crate::terms::{TermReader, summary_steps};
 use crate::{SEGMENT_MESSAGES_MIN, places, stored};
 
-/// After a change, others are waited for: messages that come within this time are read together. A
-/// search that comes earlier reads the new messages itself.
+/// The wait after a change: messages that arrive within this time are read together. A search that
+/// comes earlier reads the new messages itself.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Time between two searches for segments of mailboxes that another process deleted.
-const SWEEP: Duration = Duration::from_secs(60 * 60);
+const CLEANUP_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Messages that are listed in one call of the engine, and bytes of their summaries.
 const BATCH: usize = 64;
@@ -109,7 +109,7 @@ impl SearchIndex {
         }
         let changed = Arc::clone(self.shared.store.changed());
         changed.begin();
-        let mut sweeps = tokio::time::interval(SWEEP);
+        let mut sweeps = tokio::time::interval(CLEANUP_EVERY);
         let (mut queue, mut later) = (VecDeque::new(), VecDeque::new());
         loop {
             if queue.is_empty() {
@@ -169,7 +169,7 @@ impl SearchIndex {
     }
 
     /// One turn of a mailbox. Messages from this UID on may be new. Older ones that are not in
-    /// memory are read once they become a segment, so that no delivery reads what others brought.
+    /// memory are read when a segment is made of them, so that no delivery reads earlier messages.
     pub(crate) async fn work(&self, mailbox: MailboxId, from: Uid) -> Result<WorkOutcome> {
         if places::is_place(mailbox) {
             return Ok(WorkOutcome::Done);
@@ -290,7 +290,7 @@ impl SearchIndex {
                         reader.known.insert(message.body, Arc::clone(&terms));
                         recent.add(message.uid, terms);
                     }
-                    // The others have no need to wait for it.
+                    // The other messages do not wait for it.
                     Err(StoreError::Busy | StoreError::Unavailable(_)) => {
                         drop(reader.terms.finish());
                         reader.left.get_or_insert(message.uid);
@@ -345,7 +345,7 @@ impl SearchIndex {
             Some(reads) if size > WHOLE_BYTES_MAX => {
                 let bytes = usize::try_from(size).unwrap_or(usize::MAX);
                 if bytes > reads.largest() {
-                    // It never finds the memory. Searches read it.
+                    // So much memory is never free. Searches read the message.
                     return Err(StoreError::TooLarge { what: "message", limit: reads.largest() as u64 });
                 }
                 let permit = reads.begin(Holder::Account(found.body.0.to_bytes()));
@@ -369,8 +369,8 @@ impl SearchIndex {
         Ok(())
     }
 
-    /// Keeps the terms that were read: in a segment if there is enough, else in memory. The
-    /// messages of a segment were looked at once and for all, also if most are expunged already.
+    /// Stores the terms that were read in a segment if there are enough, and keeps them in memory
+    /// otherwise. Messages of a segment are not read again, even if most are expunged by then.
     async fn keep(
         &self,
         mailbox: MailboxId,
@@ -421,7 +421,7 @@ fn found_bytes(found: &[PendingMessage]) -> usize {
     found.iter().map(|found| found.summary.len()).sum()
 }
 
-/// Segments of all these messages. Together they have looked at all that was looked at.
+/// Builds segments of these messages. Together the segments cover all UIDs that were scanned.
 fn build(recent: &Recent) -> Vec<Segment> {
     let (mut segments, mut from) = (Vec::new(), 1);
     let mut builder = Builder::default();
@@ -442,7 +442,7 @@ fn build(recent: &Recent) -> Vec<Segment> {
     segments
 }
 
-/// Collects a small message, with pauses.
+/// Collects the terms of a small message, with pauses.
 async fn here(terms: &mut TermReader, message: &[u8], summary: &SummaryRef<'_>, steps: &mut u64) {
     let mut search = TextSearch::new(&[], summary);
     terms.begin(summary);
@@ -461,7 +461,7 @@ async fn rest(steps: &mut u64, more: u64) {
     }
 }
 
-/// Collects a large message on a thread of its own.
+/// Collects the terms of a large message on a thread of its own.
 async fn elsewhere(mut terms: TermReader, message: Bytes, summary: Bytes) -> Result<TermReader> {
     let work = move || {
         if let Ok(summary) = SummaryRef::new(&summary) {

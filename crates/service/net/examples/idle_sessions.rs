@@ -6,27 +6,21 @@
 //! cargo run --release -p posthaste-net --example idle_sessions -- 10000
 //! ```
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, Command, Stdio},
-    sync::Arc,
-    time::Duration,
-};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_net::{
     Certificates, Connection, ConnectionLimits, Endpoint, Listener, Mode, ServeOptions, Shutdown,
     raise_file_limit,
 };
-use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

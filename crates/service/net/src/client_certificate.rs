@@ -7,7 +7,8 @@
 
 use std::time::SystemTime;
 
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
 use crate::certificates::not_after;

@@ -4,10 +4,8 @@
 //! measures its login by the same clock. TLS handshakes and the limits of accounts use the
 //! system's. With the system's clock a wait costs as much as a timer of tokio.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 

@@ -6,24 +6,24 @@
 //! read buffer, and the copy costs less than the system call before it. Every method may be dropped
 //! while it waits (`select!`) without loss, except where it says otherwise.
 
-use std::{
-    cell::RefCell,
-    future::poll_fn,
-    io,
-    net::SocketAddr,
-    pin::Pin,
-    sync::atomic::{AtomicU64, Ordering},
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use posthaste_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
+use crate::clock::timely;
+use crate::socket::Awaits;
 use crate::{
     AccountLimit, AccountShare, Certificates, ChannelBinding, ClientCertificate, Clock, ConnectionPermit,
-    LoginEnd, NetError, Stream, TlsFacts, Traffic, clock::timely, socket::Awaits,
+    LoginEnd, NetError, Stream, TlsFacts, Traffic,
 };
 
 /// Bytes one read can bring: four TLS records. Once per thread, so its size matters to nobody's

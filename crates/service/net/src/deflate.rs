@@ -12,11 +12,9 @@
 //! its window of 32 KiB belongs to the peer's stream and cannot be freed. Pending output is at most
 //! [`OUTPUT_MAX`] and one input.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

@@ -1,20 +1,17 @@
 //! Addresses to listen on, and listening on them.
 
-use std::{
-    fmt, io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs},
-    path::{Path, PathBuf},
-    str::FromStr,
-};
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-use crate::{
-    ACCEPT_BACKLOG, NetError, SocketAccess, Stream,
-    stream::LOCAL,
-    unix::{self, SocketFile},
-};
+use crate::stream::LOCAL;
+use crate::unix::{self, SocketFile};
+use crate::{ACCEPT_BACKLOG, NetError, SocketAccess, Stream};
 
 /// How a connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

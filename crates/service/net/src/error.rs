@@ -1,8 +1,12 @@
 //! Errors of the network, and the party at fault.
 
-use std::{io, net::SocketAddr, path::PathBuf, time::Duration};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::{limits::Refused, proxy::header::Malformed};
+use crate::limits::Refused;
+use crate::proxy::header::Malformed;
 
 /// Errors of this crate. Errors for an administrator name the file or address and the remedy.
 #[derive(Debug, thiserror::Error)]

@@ -76,7 +76,8 @@ pub use posthaste_permits::{
     ErasedResult, ErasedWork, KeyedPermit, KeyedSemaphore, compute_threads, erased, result_of,
 };
 pub use process::raise_file_limit;
-pub use proxy::{HEADER_WITHIN, header::Malformed};
+pub use proxy::HEADER_WITHIN;
+pub use proxy::header::Malformed;
 pub use serve::{Drained, HANDSHAKE_WITHIN_DEFAULT, SHUTDOWN_GRACE_DEFAULT, ServeOptions, SessionFuture};
 pub use shutdown::{Shutdown, ShutdownTrigger};
 pub use socket::{ACCEPT_BACKLOG, ByteStream, Traffic};

@@ -1,6 +1,8 @@
 //! Sets of peers, by address.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A set of addresses. It is evaluated for each connection, so the answer may change while a
 /// listener runs.

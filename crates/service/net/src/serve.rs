@@ -1,20 +1,23 @@
 //! The accept loop: from a listening socket to one task for each connection, and an orderly end.
 
-use std::{
-    future::{Future, poll_fn},
-    io,
-    net::{IpAddr, SocketAddr},
-    pin::{Pin, pin},
-    sync::Arc,
-    time::Duration,
-};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
 
 use posthaste_metrics::{Metered, Registry};
-use tokio::{net::TcpStream, task::JoinSet, time::Instant};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
+use crate::endpoint::Accepted;
+use crate::limits::Task;
+use crate::refusals::Refusals;
 use crate::{
     Certificates, Connection, ConnectionLimits, ConnectionPermit, HEADER_WITHIN, Listener, Mode, NetError,
-    Peers, Refused, Shutdown, Trust, endpoint::Accepted, limits::Task, proxy, refusals::Refusals,
+    Peers, Refused, Shutdown, Trust, proxy,
 };
 
 /// Time for a TLS handshake: two round trips on the worst of lines. Twice as much only helps those
@@ -368,11 +371,9 @@ async fn drain(mut sessions: JoinSet<()>, grace: Duration) -> Drained {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::ready,
-        mem::take,
-        task::{Context, Poll, Waker},
-    };
+    use std::future::ready;
+    use std::mem::take;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 

@@ -10,16 +10,12 @@
 //! Invariants: at most one such system call for each wait that follows a read, and none if
 //! nothing of a command is missing.
 
-use std::{
-    io,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpStream, UnixStream},
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
 
 /// Connections the kernel completes while we are busy. A login storm of some thousand clients a
 /// second and a pause of a quarter of a second fit. The kernel lowers it to `net.core.somaxconn`

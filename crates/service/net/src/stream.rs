@@ -3,31 +3,27 @@
 //! Optional parts are boxed, so that a plain connection stays small. Layers are added in place
 //! (STARTTLS, COMPRESS). Only compression can end before the connection does.
 
-use std::{
-    fmt, io, mem,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    pin::Pin,
-    sync::{Arc, LazyLock},
-    task::{Context, Poll},
-    thread::available_parallelism,
-    time::Duration,
-};
+use std::fmt;
+use std::io;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+use std::thread::available_parallelism;
+use std::time::Duration;
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpStream, UnixStream},
-};
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
-use crate::{
-    Certificates, ChannelBinding, ClientCertificate, NetError, Traffic,
-    certificates::Active,
-    channel_binding,
-    deflate::Deflate,
-    proxy::Endpoints,
-    socket::{Awaits, ByteStream, Socket},
-    turns::Turns,
-};
+use crate::certificates::Active;
+use crate::deflate::Deflate;
+use crate::proxy::Endpoints;
+use crate::socket::{Awaits, ByteStream, Socket};
+use crate::turns::Turns;
+use crate::{Certificates, ChannelBinding, ClientCertificate, NetError, Traffic, channel_binding};
 
 /// TLS bytes that may wait for the socket before a write waits too: four records. It is rustls'
 /// default; it is set here because it bounds the memory of a slow reader.

@@ -7,15 +7,14 @@
 //! a task yields rarely if few act, and each yield costs a look at all sockets. Between two rounds
 //! all tasks that are ready run.
 
-use std::{
-    future::poll_fn,
-    mem,
-    pin::pin,
-    sync::atomic::{AtomicUsize, Ordering},
-    task::Poll,
-};
+use std::future::poll_fn;
+use std::mem;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
-use tokio::{sync::Semaphore, task::yield_now};
+use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 
 /// Turns that some tasks may have in one round.
 #[derive(Debug)]
@@ -83,10 +82,8 @@ async fn woken() {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::ready,
-        task::{Context, Waker},
-    };
+    use std::future::ready;
+    use std::task::{Context, Waker};
 
     use tokio::sync::oneshot;
 

@@ -8,15 +8,11 @@
 //! Invariants: only a socket on which nobody listens is replaced, and only the file that
 //! this process made is removed at the end.
 
-use std::{
-    fs::{self, File, Permissions, TryLockError},
-    io,
-    os::unix::{
-        fs::{FileTypeExt, MetadataExt, PermissionsExt, chown},
-        net::UnixListener as StdListener,
-    },
-    path::{Path, PathBuf},
-};
+use std::fs::{self, File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener as StdListener;
+use std::path::{Path, PathBuf};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixListener;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use posthaste_net::{Connection, Endpoint, Listener, Mode, ServeOptions, Shutdown};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::{io::AsyncReadExt, net::TcpStream};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 
 #[tokio::test]
 async fn the_accept_loop_survives_a_lack_of_files() {

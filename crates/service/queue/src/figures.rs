@@ -59,7 +59,7 @@ pub struct Attempts {
 /// The totals since the start.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
-    /// Recipients, by what became of them.
+    /// Recipients, by outcome.
     pub recipients: [u64; 4],
     /// Connections, by the kind of destination ([`crate::Transport::kind`]).
     pub connections: Vec<(&'static str, Attempts)>,

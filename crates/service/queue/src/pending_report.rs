@@ -16,7 +16,7 @@
 
 use bytes::Bytes;
 use posthaste_authentication::Origin;
-use posthaste_delivery::{DeliveryError, Kind as Why, Usage};
+use posthaste_delivery::{DeliveryError, ErrorKind, Usage};
 use posthaste_directory::{Account, ResolveError};
 use posthaste_mail_model::{BodyId, Id, MailboxName, NumSet, Uid};
 use posthaste_net::joined;
@@ -113,7 +113,7 @@ impl Relay {
             Err(error) => Err(error.into()),
         };
         match moved {
-            Err(QueueError::Delivery(error)) if error.kind() == Why::OverQuota => {
+            Err(QueueError::Delivery(error)) if error.kind() == ErrorKind::OverQuota => {
                 tracing::info!(%error, "the sender has no room for a report: it waits in the queue");
                 Ok(false)
             }

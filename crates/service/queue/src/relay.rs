@@ -10,7 +10,7 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use posthaste_authentication::{KeyError, Origin, Senders, Signer, srs};
-use posthaste_delivery::{Delivery, DeliveryError, Kind as Why, Recipient, ResolveError};
+use posthaste_delivery::{Delivery, DeliveryError, ErrorKind, Recipient, ResolveError};
 use posthaste_directory::{Account, DirectoryError, Target, normal_domain, unix_time};
 use posthaste_net::joined;
 
@@ -376,7 +376,7 @@ impl Relay {
         let message = joined([Bytes::from_static(RETURN_PATH), text.clone()]).await;
         let outcomes = self.delivery.deliver(message, std::slice::from_ref(recipient)).await;
         match outcomes.into_iter().next() {
-            Some(Err(error)) if error.kind() == Why::OverQuota => {
+            Some(Err(error)) if error.kind() == ErrorKind::OverQuota => {
                 tracing::info!(%error, "the sender has no room for a report: it waits in the queue");
                 Ok(false)
             }

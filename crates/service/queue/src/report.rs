@@ -17,7 +17,7 @@ const EIGHT_BIT: &str = "Content-Transfer-Encoding: 8bit\r\n";
 
 /// The kind of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ReportKind {
     /// Some recipients did not get the message, and will not.
     Failed,
     /// The message is still being tried.
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
     Expanded,
 }
 
-impl Kind {
+impl ReportKind {
     /// RFC 3464 §2.3.3.
     pub(crate) const fn action(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ pub(crate) struct RecipientOutcome<'a> {
 /// Everything that goes into a report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report<'a> {
-    pub kind: Kind,
+    pub kind: ReportKind,
     /// The sender, who gets it.
     pub to: &'a str,
     /// The time when the message came, unix seconds.
@@ -189,32 +189,32 @@ impl Report<'_> {
 
     fn subject(&self) -> &'static str {
         match self.kind {
-            Kind::Failed => "Your message was not delivered",
-            Kind::Delayed { .. } => "Your message is delayed",
-            Kind::Relayed => "Your message was relayed",
-            Kind::Delivered => "Your message was delivered",
-            Kind::Expanded => "Your message was expanded to several recipients",
+            ReportKind::Failed => "Your message was not delivered",
+            ReportKind::Delayed { .. } => "Your message is delayed",
+            ReportKind::Relayed => "Your message was relayed",
+            ReportKind::Delivered => "Your message was delivered",
+            ReportKind::Expanded => "Your message was expanded to several recipients",
         }
     }
 
     /// For the person who sent the message.
     fn words(&self, text_in: TextIn) -> String {
         let mut text = match self.kind {
-            Kind::Failed => {
+            ReportKind::Failed => {
                 "Your message was not delivered to these addresses. It will not be tried again.\r\n".to_owned()
             }
-            Kind::Delayed { until } => format!(
+            ReportKind::Delayed { until } => format!(
                 "Your message has not reached these addresses yet. You need not do anything: it is tried again\r\n\
                  until {}.\r\n",
                 date_time(until)
             ),
-            Kind::Relayed => {
+            ReportKind::Relayed => {
                 "Your message was relayed to servers that do not report success. You get another report only\r\n\
                  if it cannot be delivered to these addresses.\r\n"
                     .to_owned()
             }
-            Kind::Delivered => "Your message is in the mailboxes of these addresses.\r\n".to_owned(),
-            Kind::Expanded => {
+            ReportKind::Delivered => "Your message is in the mailboxes of these addresses.\r\n".to_owned(),
+            ReportKind::Expanded => {
                 "Each of these addresses names several others. Your message was sent on to all of them. You\r\n\
                  get another report only if it cannot be delivered to one of them.\r\n"
                     .to_owned()
@@ -259,7 +259,7 @@ impl Report<'_> {
                 let _ = write!(text, "Diagnostic-Code: smtp; {}\r\n", one_line(reply, text_in));
             }
             let _ = write!(text, "Last-Attempt-Date: {}\r\n", date_time(self.now));
-            if let Kind::Delayed { until } = self.kind {
+            if let ReportKind::Delayed { until } = self.kind {
                 let _ = write!(text, "Will-Retry-Until: {}\r\n", date_time(until));
             }
         }
@@ -270,7 +270,7 @@ impl Report<'_> {
     /// its header alone.
     async fn returned(&self) -> Returned {
         // RFC 8689 §4.2.2: nothing but the header of a message that needs TLS.
-        let is_requested = self.kind == Kind::Failed
+        let is_requested = self.kind == ReportKind::Failed
             && self.ret == Some(Return::Full)
             && self.tls != TlsRequirement::Required;
         let mut all = None;
@@ -308,11 +308,11 @@ fn ascii(header: &Bytes) -> Bytes {
 
 impl Success {
     /// The report of it, and the status there. RFC 3463 §3.2: destination address valid.
-    pub(crate) const fn report(self) -> (Kind, &'static str) {
+    pub(crate) const fn report(self) -> (ReportKind, &'static str) {
         match self {
-            Self::Delivered => (Kind::Delivered, "2.1.5"),
-            Self::SentOn => (Kind::Relayed, "2.0.0"),
-            Self::Expanded => (Kind::Expanded, "2.0.0"),
+            Self::Delivered => (ReportKind::Delivered, "2.1.5"),
+            Self::SentOn => (ReportKind::Relayed, "2.0.0"),
+            Self::Expanded => (ReportKind::Expanded, "2.0.0"),
         }
     }
 }
@@ -359,13 +359,13 @@ mod tests {
         Item { ret: None, envid: None, ..tests::sample() }
     }
 
-    fn print(kind: Kind, item: &Item, message: &[u8]) -> String {
+    fn print(kind: ReportKind, item: &Item, message: &[u8]) -> String {
         printed(kind, item, message).0
     }
 
     /// A report about a few recipients.
     fn report<'a>(
-        kind: Kind,
+        kind: ReportKind,
         item: &'a Item,
         about: &'a [RecipientOutcome<'a>],
         message: &'a Bytes,
@@ -393,7 +393,7 @@ mod tests {
     }
 
     /// A report, and whether it is international. A short message needs no other thread.
-    fn printed(kind: Kind, item: &Item, message: &[u8]) -> (String, bool) {
+    fn printed(kind: ReportKind, item: &Item, message: &[u8]) -> (String, bool) {
         let (about, message) = (outcomes(item), Bytes::copy_from_slice(message));
         let printed = report(kind, item, &about, &message).print().now_or_never().unwrap();
         (String::from_utf8(printed.text.to_vec()).unwrap(), printed.is_international)
@@ -409,7 +409,7 @@ mod tests {
             let item = Item { ret: Some(Return::Full), ..sample() };
             let about = outcomes(&item);
             let message = Bytes::from([MESSAGE.to_vec(), b"line\r\n".repeat(1 << 20)].concat());
-            let failed = report(Kind::Failed, &item, &about, &message);
+            let failed = report(ReportKind::Failed, &item, &about, &message);
             let mut printing = pin!(failed.print());
             let waits = poll_fn(|context| Poll::Ready(printing.as_mut().poll(context).is_pending())).await;
             assert!(waits);
@@ -430,25 +430,26 @@ mod tests {
         for ret in [None, Some(Return::Full)] {
             let item = Item { ret, ..plain.clone() };
             for (message, subject) in [(latin, "gr?n"), (utf8, "gr??n")] {
-                let (text, is_international) = printed(Kind::Failed, &item, message);
+                let (text, is_international) = printed(ReportKind::Failed, &item, message);
                 assert!(text.is_ascii() && !is_international && !text.contains("global"), "{text}");
                 assert!(text.contains(&format!("\r\nSubject: {subject}\r\n")), "{text}");
                 assert_eq!(text.contains("\r\nbody\r\n"), ret.is_some());
             }
         }
-        let (text, is_international) = printed(Kind::Failed, &Item { smtputf8: true, ..plain.clone() }, utf8);
+        let (text, is_international) =
+            printed(ReportKind::Failed, &Item { smtputf8: true, ..plain.clone() }, utf8);
         assert!(is_international && text.contains("message/global\r\n") && text.contains("grün"), "{text}");
         // A part that is declared as UTF-8 is UTF-8.
         let mut item = Item { ret: None, ..plain };
         item.recipients[0].address = "jörg@example.net".into();
-        let (text, is_international) = printed(Kind::Failed, &item, latin);
+        let (text, is_international) = printed(ReportKind::Failed, &item, latin);
         assert!(is_international && text.contains("message/global-headers\r\n"), "{text}");
         assert!(text.contains("Subject: gr?n\r\n"), "{text}");
     }
 
     #[test]
     fn a_report_has_three_parts() {
-        let text = print(Kind::Failed, &sample(), MESSAGE);
+        let text = print(ReportKind::Failed, &sample(), MESSAGE);
         let parsed = MessageParser::default().parse(text.as_bytes()).unwrap();
         let types: Vec<String> = parsed
             .parts
@@ -471,7 +472,7 @@ mod tests {
 
     #[test]
     fn a_delay_says_how_long_it_is_tried() {
-        let text = print(Kind::Delayed { until: 1_000_000_000 }, &sample(), MESSAGE);
+        let text = print(ReportKind::Delayed { until: 1_000_000_000 }, &sample(), MESSAGE);
         assert!(text.contains("Action: delayed\r\n"));
         assert!(text.contains("Will-Retry-Until: Sun, 09 Sep 2001 01:46:40 +0000\r\n"));
     }
@@ -481,13 +482,16 @@ mod tests {
     fn a_report_names_the_transaction_and_the_first_address() {
         let mut item = Item { ret: Some(Return::Full), ..tests::sample() };
         item.recipients[0].orcpt = OriginalRecipient::parse("rfc822;team+2Ba@example.org");
-        let text = print(Kind::Failed, &item, MESSAGE);
+        let text = print(ReportKind::Failed, &item, MESSAGE);
         assert!(text.contains("\r\n\r\nOriginal-Envelope-Id: QQ+1\r\nReporting-MTA: dns; "));
         assert!(text.contains("\r\n\r\nOriginal-Recipient: rfc822; team+a@example.org\r\nFinal-Recipient: "));
         assert!(text.contains("\r\nContent-Type: message/rfc822\r\n\r\nFrom: ana@example.org\r\n"));
         assert!(text.contains("the body"));
-        let kinds =
-            [(Kind::Relayed, "relayed"), (Kind::Delivered, "delivered"), (Kind::Expanded, "expanded")];
+        let kinds = [
+            (ReportKind::Relayed, "relayed"),
+            (ReportKind::Delivered, "delivered"),
+            (ReportKind::Expanded, "expanded"),
+        ];
         for (kind, action) in kinds {
             let text = print(kind, &item, MESSAGE);
             assert!(text.contains(&format!("\r\nAction: {action}\r\n")) && !text.contains("the body"));
@@ -497,7 +501,7 @@ mod tests {
     #[test]
     fn a_returned_message_of_eight_bits_is_declared() {
         let item = Item { ret: Some(Return::Full), ..sample() };
-        let text = print(Kind::Failed, &item, "Subject: a\r\n\r\nGrüße\r\n".as_bytes());
+        let text = print(ReportKind::Failed, &item, "Subject: a\r\n\r\nGrüße\r\n".as_bytes());
         assert_eq!(text.matches("Content-Transfer-Encoding: 8bit\r\n").count(), 2);
         assert!(
             text.contains(
@@ -510,7 +514,7 @@ mod tests {
     fn of_a_binary_message_the_header_is_returned() {
         let item = Item { ret: Some(Return::Full), ..sample() };
         for body in ["a\0b".to_owned(), "x".repeat(999)] {
-            let text = print(Kind::Failed, &item, format!("Subject: a\r\n\r\n{body}\r\n").as_bytes());
+            let text = print(ReportKind::Failed, &item, format!("Subject: a\r\n\r\n{body}\r\n").as_bytes());
             assert!(
                 text.contains("Content-Type: text/rfc822-headers\r\n\r\nSubject: a\r\n")
                     && !text.contains(&body)
@@ -522,7 +526,7 @@ mod tests {
     fn addresses_in_utf8_get_the_international_forms() {
         let mut item = sample();
         item.recipients[0].address = "jörg@example.net".into();
-        let text = print(Kind::Failed, &item, MESSAGE);
+        let text = print(ReportKind::Failed, &item, MESSAGE);
         assert!(text.contains("Content-Type: message/global-delivery-status\r\n"));
         assert!(text.contains("Final-Recipient: utf-8; jörg@example.net\r\n"));
         assert!(text.contains("Final-Recipient: rfc822; cy@example.net\r\n"));
@@ -531,7 +535,7 @@ mod tests {
     #[test]
     fn a_long_header_is_cut_at_a_line() {
         let message = [b"X-Long: yes\r\n".repeat(5_000), b"\r\nbody".to_vec()].concat();
-        let text = print(Kind::Failed, &sample(), &message);
+        let text = print(ReportKind::Failed, &sample(), &message);
         assert!(text.len() < HEADER_LEN_MAX + 4_096 && !text.contains("body\r\n"));
         assert!(text.ends_with("X-Long: yes\r\n\r\n--report-1a--\r\n"));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_delivery::{DeliveryError, Kind};
+use posthaste_delivery::{DeliveryError, ErrorKind};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
@@ -35,16 +35,16 @@ impl Failure {
         Self { permanent: true, status: status.to_owned(), reply: reply.into() }
     }
 
-    /// The answer of a mailbox of this server: see [`Kind`]. The words say nothing about the
+    /// The answer of a mailbox of this server: see [`ErrorKind`]. The words say nothing about the
     /// store's state, because they come to senders.
     pub fn of_delivery(error: &DeliveryError) -> Self {
         let (status, reply) = match error.kind() {
-            Kind::TooLarge => ("5.3.4", "552 5.3.4 The message is too large"),
-            Kind::OverQuota => ("4.2.2", "452 4.2.2 The mailbox is full"),
-            Kind::NoMailbox => ("5.2.1", "550 5.2.1 The mailbox takes no mail"),
-            Kind::Unavailable => ("4.3.1", "452 4.3.1 The mail store could not take it"),
-            Kind::Refused => ("5.6.0", "554 5.6.0 The message cannot be stored"),
-            Kind::ServerBug => ("4.3.0", "451 4.3.0 A fault of this server"),
+            ErrorKind::TooLarge => ("5.3.4", "552 5.3.4 The message is too large"),
+            ErrorKind::OverQuota => ("4.2.2", "452 4.2.2 The mailbox is full"),
+            ErrorKind::NoMailbox => ("5.2.1", "550 5.2.1 The mailbox takes no mail"),
+            ErrorKind::Unavailable => ("4.3.1", "452 4.3.1 The mail store could not take it"),
+            ErrorKind::Refused => ("5.6.0", "554 5.6.0 The message cannot be stored"),
+            ErrorKind::ServerBug => ("4.3.0", "451 4.3.0 A fault of this server"),
         };
         Self { permanent: !error.is_temporary(), status: status.to_owned(), reply: reply.to_owned() }
     }

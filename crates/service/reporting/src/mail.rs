@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use flate2::{Compression, write::GzEncoder};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use posthaste_queue::date_time;
 
 /// Characters of a line of base64 (RFC 2045 §6.8).

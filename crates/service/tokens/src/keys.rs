@@ -22,7 +22,7 @@ use crate::http::{Http, Url};
 
 /// The set is read again at this age. A withdrawn key is valid until then.
 const FRESH_FOR: Duration = Duration::from_secs(60 * 60);
-/// A set that could not be read again is used for so long.
+/// The time for which keys are used that could not be read again.
 const USED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// Between two readings. Less would let unauthenticated clients cause requests. More would refuse
 /// the first users of a new key for longer.
@@ -125,7 +125,7 @@ impl KeyStore {
         }
         match self.held.lock().read {
             Some(read) if read.elapsed() < USED_FOR => {}
-            _ => return Err(TokenError::Unavailable("the keys of tokens cannot be read".into())),
+            _ => return Err(TokenError::Unavailable("the keys that verify tokens cannot be read".into())),
         }
         Ok(self.known(id, algorithm))
     }

@@ -210,7 +210,7 @@ static COMPRESSORS: Idle<Compressor<'static>> = Idle(Mutex::new(Vec::new()));
 static DECOMPRESSORS: Idle<Decompressor<'static>> = Idle(Mutex::new(Vec::new()));
 
 impl<T> Idle<T> {
-    /// Works with an idle one, or a new one. A failed one is not kept.
+    /// Works with an idle context, or a new one. One that failed is not kept.
     fn with<R>(
         &self,
         make: impl FnOnce() -> std::io::Result<T>,

@@ -94,7 +94,7 @@ pub enum Recodes {
 }
 
 impl Recodes {
-    /// Whether a body of so many bytes can take a form that loses nothing and has so many bytes.
+    /// Whether a body of `from` bytes can take a form of `to` bytes that loses nothing.
     pub fn fits(self, from: u64, to: u64) -> bool {
         match self {
             Self::Nothing => false,

@@ -23,7 +23,7 @@ pub(crate) fn is_large(messages: u64) -> bool {
     messages > AT_ONCE && Handle::try_current().is_ok()
 }
 
-/// Whether so many messages are looked up with pauses. Without a runtime there are none.
+/// Whether this many messages are looked up with pauses. Without a runtime there are no pauses.
 pub(crate) fn are_many(messages: u64) -> bool {
     messages > LOOKED_UP && Handle::try_current().is_ok()
 }

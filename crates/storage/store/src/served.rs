@@ -7,8 +7,8 @@
 //! bodies that are read in part are kept within the same budget.
 //!
 //! A reader may pin what is converted of one body ([`crate::PinnedBody`]). It is not evicted then,
-//! and does not count in this budget: the reader pays for it. So two clients that read large
-//! messages by turns do not evict each other's.
+//! and does not count in this budget: the reader reserves the memory in another one. So two clients
+//! that read large messages in turns do not evict each other's.
 //!
 //! A summary that is made for a reader and not stored is kept like a converted message.
 //!

@@ -38,7 +38,7 @@ pub(crate) fn reader_of<'s>(
     login: AccountId,
     selected: &Selected,
 ) -> AnnotationReader<'s> {
-    let owner = selected.layer.as_ref().map_or(login, |layer| layer.reading.owner);
+    let owner = selected.overlay.as_ref().map_or(login, |overlay| overlay.reading.owner);
     AnnotationReader { service, login, owner, mailbox: selected.mailbox.id() }
 }
 

@@ -282,8 +282,8 @@ impl<'s> AnnotationReader<'s> {
 }
 
 impl Planned<'_> {
-    /// Gives messages of the plan the values. Returns what became of them, for each account that
-    /// keeps some.
+    /// Gives messages of the plan the values. Returns the outcome for each account that keeps
+    /// some.
     pub(crate) async fn write(&self, uids: &NumSet, others: OnConflict) -> Result<Vec<Written>, Failure> {
         let (mut all, mut left) = (Vec::with_capacity(self.parts.len()), NumSet::new());
         let directory = &self.reader.service.directory;

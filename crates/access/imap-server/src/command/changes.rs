@@ -39,7 +39,7 @@ pub(super) async fn store_flags(
         let order = FlagOrder { held: Some(held), ..order };
         flags_in_rounds(service, selected, order).await
     });
-    // Boxed: nearly no change is of so many.
+    // Boxed: few changes have so many messages that they come here.
     Box::pin(reporting_after(wire, reports, &begun, storing)).await?
 }
 
@@ -89,11 +89,11 @@ pub(super) async fn expunge(
         let mailbox = mailbox.with_permit(Some(held));
         expunge_in_rounds((reader, &mailbox), only, messages.min(service.changed_max())).await
     });
-    // Boxed: nearly no EXPUNGE is of so many.
+    // Boxed: few EXPUNGEs have so many messages that they come here.
     Box::pin(reporting_after(wire, reports, &begun, expunging)).await?
 }
 
-/// Removes messages, in rounds of at most so many. Other sessions may mark more of them
+/// Removes messages, in rounds of at most this many. Other sessions may mark more of them
 /// meanwhile.
 async fn expunge_in_rounds(
     (reader, mailbox): (AnnotationReader<'_>, &Mailbox),

@@ -212,8 +212,8 @@ pub(super) async fn keep_beside(
     note_own(ctx, target, added, touched);
 }
 
-/// Messages that the session adds are no news to it: RFC 5465 §5. `touched` is the mod-sequence
-/// of their `\Seen` flags, if these have one of their own.
+/// Messages that the session itself adds are not reported to it: RFC 5465 §5. `touched` is the
+/// mod-sequence of their `\Seen` flags, if these have one of their own.
 fn note_own(ctx: &mut Ctx<'_>, target: &Destination, copied: &Copied, touched: Option<ModSeq>) {
     if let Some(notify) = &mut ctx.notify {
         let (mailbox, count) = (target.id(), copied.uids.count() as u32);

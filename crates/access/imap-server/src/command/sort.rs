@@ -263,7 +263,7 @@ async fn by_scores(gathered: &Gathered, scores: &Scores, pace: &mut Pace) -> Vec
     let mut keys = Vec::with_capacity(gathered.uids.len());
     for seq in gathered.seqs.iter() {
         keys.push(u64::from(100 - scores.of(seq)));
-        if pace.note(2 * KEY_STEPS) {
+        if pace.count(2 * KEY_STEPS) {
             pace.rest().await;
         }
     }
@@ -276,7 +276,7 @@ async fn by_ranks(gathered: &Gathered, ranks: Option<&Ranks>, pace: &mut Pace) -
     for uid in &gathered.uids {
         // The grammar gives each key its annotation.
         keys.push(ranks.map_or(0, |ranks| ranks.of(*uid)));
-        if pace.note(2 * KEY_STEPS) {
+        if pace.count(2 * KEY_STEPS) {
             pace.rest().await;
         }
     }
@@ -300,7 +300,7 @@ async fn keys(
             for number in column.numbers.of(&gathered.uids) {
                 let rank = number.and_then(|number| ranks.get(number as usize));
                 keys.push(u64::from(*rank.ok_or_else(|| without_key("text to sort by"))?));
-                if pace.note(KEY_STEPS) {
+                if pace.count(KEY_STEPS) {
                     pace.rest().await;
                 }
             }
@@ -309,7 +309,7 @@ async fn keys(
             let sized = Box::pin(selected.mailbox.sized(&selected.announced, &gathered.seqs)).await?;
             for (_, row) in sized.rows(&gathered.seqs) {
                 keys.push(u64::from(row.size()));
-                if pace.note(each) {
+                if pace.count(each) {
                     pace.rest().await;
                 }
             }
@@ -322,7 +322,7 @@ async fn keys(
                     SortKey::ModSeq => row.modseq().value(),
                     _ => u64::from(row.date()),
                 });
-                if pace.note(each) {
+                if pace.count(each) {
                     pace.rest().await;
                 }
             }

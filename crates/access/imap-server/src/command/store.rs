@@ -205,7 +205,7 @@ enum LimitedChange {
 /// flags may be changed.
 fn permitted_change(selected: &Selected, command: &mut StoreCommand) -> Result<LimitedChange, Failure> {
     let rights = selected.rights;
-    if rights == Rights::ALL && selected.layer.is_none() {
+    if rights == Rights::ALL && selected.overlay.is_none() {
         return Ok(LimitedChange::Nothing);
     }
     let is_replaced = command.action == StoreAction::Replace;

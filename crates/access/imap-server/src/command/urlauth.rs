@@ -233,7 +233,8 @@ impl ParamValue {
     }
 }
 
-/// Reads the data that a parameter requests. The memory is paid for until the response is sent.
+/// Reads the data that a parameter requests. Its memory stays reserved until the response
+/// is sent.
 async fn value(
     source: UrlSource<'_>,
     url: &str,

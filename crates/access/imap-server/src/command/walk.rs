@@ -84,7 +84,7 @@ pub(super) struct Pass {
     /// Steps of work done in it. The command adds its own.
     pub(super) steps: u64,
     /// Whether a message of it was deferred: those after it may have to wait, too.
-    pub(super) has_aside: bool,
+    pub(super) has_deferred: bool,
 }
 
 /// The messages that a walk did not answer.
@@ -312,7 +312,7 @@ impl WithoutSummary {
         let row = next.row.with_size(read.message_size());
         let stored = StoredMessage { body, saved, summary: read };
         if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), VisitOutcome::Deferred) {
-            pass.has_aside = true;
+            pass.has_deferred = true;
             deferred.push_copy(
                 next.seq,
                 &row,
@@ -446,7 +446,7 @@ impl<'v> Walk<'v> {
                     VisitOutcome::Done => false,
                     VisitOutcome::Full => true,
                     VisitOutcome::Deferred => {
-                        pass.has_aside = true;
+                        pass.has_deferred = true;
                         deferred.push(*seq, row, &stored);
                         deferred.summaries.len() >= DEFERRED_BYTES_MAX
                     }

@@ -39,7 +39,7 @@ impl Members {
         let mut members = Self::default();
         for uid in uids.iter() {
             members.insert(uid);
-            if pace.note(STEPS / 4) {
+            if pace.count(STEPS / 4) {
                 pace.rest().await;
             }
         }

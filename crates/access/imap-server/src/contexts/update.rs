@@ -112,7 +112,7 @@ pub(crate) async fn report_expunged(
             if context.members.remove(uid) {
                 dropped.push(uid);
             }
-            if pace.note(members::STEPS) {
+            if pace.count(members::STEPS) {
                 pace.rest().await;
             }
         }
@@ -258,7 +258,7 @@ impl Context {
                 (false, true) => dropped.push(uid),
                 _ => {}
             }
-            if pace.note(members::STEPS) {
+            if pace.count(members::STEPS) {
                 pace.rest().await;
             }
         }

@@ -198,7 +198,7 @@ impl Texts {
         let mut new = Vec::with_capacity(self.ends.len() - first);
         for number in first as u32..self.ends.len() as u32 {
             new.push(self.entry(number, 0));
-            if pace.note(ENTRY_STEPS) {
+            if pace.count(ENTRY_STEPS) {
                 pace.rest().await;
             }
         }
@@ -254,7 +254,7 @@ impl Texts {
             rest = after;
             if group.len() == 1 {
                 // Most texts begin like no other.
-                if pace.note(ENTRY_STEPS) {
+                if pace.count(ENTRY_STEPS) {
                     pace.rest().await;
                 }
                 continue;
@@ -285,7 +285,7 @@ impl Texts {
         let mut parts = Vec::with_capacity(tied.len());
         for entry in tied.iter() {
             parts.push(self.entry(number_of(*entry), skipped));
-            if pace.note(COMPARE_STEPS) {
+            if pace.count(COMPARE_STEPS) {
                 pace.rest().await;
             }
         }
@@ -432,7 +432,7 @@ async fn merge(a: &[Entry], b: &[Entry], to: &mut Vec<Entry>, pace: &mut Pace) {
         to.push(if takes_b { *y } else { *x });
         at_a += usize::from(!takes_b);
         at_b += usize::from(takes_b);
-        if pace.note(2 * ENTRY_STEPS) {
+        if pace.count(2 * ENTRY_STEPS) {
             pace.rest().await;
         }
     }

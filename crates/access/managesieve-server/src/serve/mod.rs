@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use posthaste_directory::sasl::{self, Channel, Exchange, Plaintext, SaslStep};
 use posthaste_directory::{
     Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source, revoked,
-    sasl::{self, Channel, Exchange, Plaintext, SaslStep},
 };
 use posthaste_net::{
     AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, KeyedPermit, KeyedSemaphore,

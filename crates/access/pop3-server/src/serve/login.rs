@@ -1,7 +1,8 @@
 //! Logins: USER and PASS, and the exchange of AUTH (RFC 5034 §4). Base64 and `*` are POP3's, the
 //! rest is the directory's.
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use posthaste_delivery::{DeliveryError, Holding, Opening};
 use posthaste_directory::sasl::{Exchange, SaslStep};
 use posthaste_directory::{Account, Client, Login, LoginError, Service, Source};

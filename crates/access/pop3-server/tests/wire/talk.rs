@@ -1,6 +1,7 @@
 //! A server with accounts, and transcripts.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use posthaste_delivery::{Conversions, Delivery, DeliveryOptions};

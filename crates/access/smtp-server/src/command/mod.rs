@@ -8,7 +8,8 @@
 
 use std::fmt;
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use posthaste_queue::{EnvelopeId, Notify, OriginalRecipient, Priority, Return, xtext};
 
 use crate::address::{Mailbox, ReversePath, bracketed, is_domain, is_literal};

@@ -4,10 +4,8 @@ use posthaste_directory::revoked;
 use posthaste_net::{AccountLimit, NetError};
 
 use super::{Driver, REVOKED, STOPS, closing, evicted};
-use crate::{
-    reply::Reply,
-    session::{Action, replies},
-};
+use crate::reply::Reply;
+use crate::session::{Action, replies};
 
 impl Driver {
     /// Waits before a command of a client that gives many without a message or a login.

@@ -1,16 +1,16 @@
 //! AUTH: the exchange between client and directory (RFC 4954 §4). Base64 and `*` are SMTP's, the
 //! rest is SASL's.
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use posthaste_directory::{
-    LoginError, Service, Source,
-    sasl::{Exchange, SaslStep},
-};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use posthaste_directory::sasl::{Exchange, SaslStep};
+use posthaste_directory::{LoginError, Service, Source};
 use posthaste_net::NetError;
 
 use super::channel::channel;
 use super::{Driver, Line, Next, closing};
-use crate::{command, session::Action};
+use crate::command;
+use crate::session::Action;
 
 impl Driver {
     pub(super) async fn log_in(

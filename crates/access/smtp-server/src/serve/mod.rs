@@ -17,14 +17,10 @@ mod url;
 mod verification;
 mod without_message;
 
-use std::{
-    future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
 use posthaste_delivery::ResolveError;
@@ -36,16 +32,14 @@ use posthaste_screening::Standing;
 use time::OffsetDateTime;
 
 use self::without_message::WithoutMessage;
-use crate::{
-    Role,
-    dots::DotReader,
-    incoming::Incoming,
-    options::{COMMAND_OCTETS, DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES},
-    reply::{Enhanced, Reply},
-    service::SmtpService,
-    session::{Action, Link, Session, store_failure},
-    syntax::SyntaxError,
-};
+use crate::Role;
+use crate::dots::DotReader;
+use crate::incoming::Incoming;
+use crate::options::{COMMAND_OCTETS, DRAIN_MAX, LINE_MAX, READ_AHEAD, REPLIES_MAX, SKIP_MAX, SLICE_BYTES};
+use crate::reply::{Enhanced, Reply};
+use crate::service::SmtpService;
+use crate::session::{Action, Link, Session, store_failure};
+use crate::syntax::SyntaxError;
 
 /// The answer to a client over the connection limit.
 pub fn refusal(role: Role) -> &'static [u8] {
@@ -442,9 +436,9 @@ impl Driver {
         }
     }
 
-    /// Sends the replies and waits for more of a message, which can be evicted meanwhile. The
-    /// last words, if the session ends instead. A shutdown waits for a message that is taken, and
-    /// for no other.
+    /// Sends the replies and waits for more of a message, which can be evicted meanwhile. Returns
+    /// the final reply if the session ends instead. A shutdown waits for a message that is taken,
+    /// and for no other.
     async fn fill_message(&mut self, incoming: &mut Incoming) -> Result<Option<Reply>, NetError> {
         incoming.while_held(self.flush()).await?;
         let (left, is_refused) = (incoming.time_left(), incoming.is_refused());
@@ -465,8 +459,8 @@ impl Driver {
         Ok(None)
     }
 
-    /// Waits for more of the bytes that are dropped, all of which must have come at `due`. The last
-    /// words, if the session ends instead.
+    /// Waits for more of the bytes that are dropped, all of which must have come at `due`. Returns
+    /// the final reply if the session ends instead.
     async fn fill_data(&mut self, due: Instant) -> Result<Option<Reply>, NetError> {
         let left = due.saturating_duration_since(self.connection.clock().now()).min(self.time_left());
         if left.is_zero() {

@@ -1,16 +1,14 @@
 //! Checks a recipient: its local account, and whether it has space.
 
-use posthaste_delivery::{Kind, ResolveError};
+use posthaste_delivery::{ErrorKind, ResolveError};
 use posthaste_directory::Target;
 use posthaste_net::NetError;
 
 use super::Driver;
-use crate::{
-    Role,
-    address::{self, Literal, Mailbox},
-    reply::Reply,
-    session::{Action, replies},
-};
+use crate::Role;
+use crate::address::{self, Literal, Mailbox};
+use crate::reply::Reply;
+use crate::session::{Action, replies};
 
 impl Driver {
     /// Takes a recipient, or says why not.
@@ -41,7 +39,7 @@ impl Driver {
         let target = found.as_ref().ok().filter(|_| self.service.role != Role::Lmtp)?;
         let error = self.service.sink.has_room(target, self.session.declared_size()).await.err()?;
         // Any other failure is named by delivery.
-        (error.kind() == Kind::OverQuota).then(|| replies::delivery(Kind::OverQuota))
+        (error.kind() == ErrorKind::OverQuota).then(|| replies::delivery(ErrorKind::OverQuota))
     }
 
     /// The target of a recipient. It may be `postmaster` without a domain, or of our own name.

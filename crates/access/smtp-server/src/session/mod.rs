@@ -17,7 +17,8 @@
 pub(crate) mod replies;
 mod transaction;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use posthaste_delivery::ResolveError;
 use posthaste_directory::sasl::Mechanisms;
@@ -26,14 +27,12 @@ use posthaste_net::TlsFacts;
 use posthaste_store::StoreError;
 use time::OffsetDateTime;
 
-use crate::{
-    Role, SmtpOptions,
-    address::{Mailbox, ReversePath},
-    command::{Command, MailParameters, RcptParameters},
-    reply::Reply,
-    syntax::SyntaxError,
-    trace::{Trace, Transmission},
-};
+use crate::address::{Mailbox, ReversePath};
+use crate::command::{Command, MailParameters, RcptParameters};
+use crate::reply::Reply;
+use crate::syntax::SyntaxError;
+use crate::trace::{Trace, Transmission};
+use crate::{Role, SmtpOptions};
 
 /// Extensions that are always offered.
 const EXTENSIONS: [&str; 6] =

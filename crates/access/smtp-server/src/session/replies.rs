@@ -1,7 +1,7 @@
 //! Every reply of the server, and the total maps from failures to replies. The party at fault
 //! decides the class.
 
-use posthaste_delivery::{Kind, ResolveError};
+use posthaste_delivery::{ErrorKind, ResolveError};
 use posthaste_directory::LoginFailure;
 use posthaste_filter::{COPIES_LATER, Delivered, Undelivered};
 use posthaste_mime_summary::{HEADER_FIELDS_MAX, HEADER_LEN_MAX};
@@ -9,11 +9,9 @@ use posthaste_net::{AccountLimit, SubmissionRefused};
 use posthaste_scanner::Verdict;
 use posthaste_screening::Refusal;
 
-use crate::{
-    RelayRefusal,
-    reply::{Enhanced, Reply},
-    syntax::SyntaxError,
-};
+use crate::RelayRefusal;
+use crate::reply::{Enhanced, Reply};
+use crate::syntax::SyntaxError;
 
 fn reply(code: u16, enhanced: (u8, u16, u16), text: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
     Reply::new(code, Enhanced(enhanced.0, enhanced.1, enhanced.2), text)
@@ -317,16 +315,16 @@ pub(super) fn resolve(error: &ResolveError) -> Reply {
     reply(code, enhanced, capital(error.to_string()))
 }
 
-/// See [`Kind`]. The text says nothing about the store's state: unauthenticated clients need not
-/// know it.
-pub(crate) fn delivery(kind: Kind) -> Reply {
+/// See [`ErrorKind`]. The text says nothing about the store's state: unauthenticated clients need
+/// not know it.
+pub(crate) fn delivery(kind: ErrorKind) -> Reply {
     match kind {
-        Kind::TooLarge => reply(552, (5, 3, 4), "Message size exceeds the limit"),
-        Kind::OverQuota => reply(452, (4, 2, 2), "The mailbox is full"),
-        Kind::NoMailbox => reply(550, (5, 2, 1), "The mailbox takes no mail"),
-        Kind::Unavailable => reply(452, (4, 3, 1), "The mail store cannot take it now; try again later"),
-        Kind::Refused => reply(554, (5, 6, 0), "The message cannot be stored"),
-        Kind::ServerBug => reply(451, (4, 3, 0), "A fault of this server; try again later"),
+        ErrorKind::TooLarge => reply(552, (5, 3, 4), "Message size exceeds the limit"),
+        ErrorKind::OverQuota => reply(452, (4, 2, 2), "The mailbox is full"),
+        ErrorKind::NoMailbox => reply(550, (5, 2, 1), "The mailbox takes no mail"),
+        ErrorKind::Unavailable => reply(452, (4, 3, 1), "The mail store cannot take it now; try again later"),
+        ErrorKind::Refused => reply(554, (5, 6, 0), "The message cannot be stored"),
+        ErrorKind::ServerBug => reply(451, (4, 3, 0), "A fault of this server; try again later"),
     }
 }
 

@@ -5,13 +5,11 @@ use posthaste_directory::{Target, normal_domain};
 use posthaste_queue::Priority;
 
 use super::{Action, Addressee, Session, Stage, Transaction, replies};
-use crate::{
-    Role, SenderRule,
-    address::{Mailbox, ReversePath},
-    command::{BodyKind, MailParameters, RcptParameters},
-    reply::Reply,
-    syntax::SyntaxError,
-};
+use crate::address::{Mailbox, ReversePath};
+use crate::command::{BodyKind, MailParameters, RcptParameters};
+use crate::reply::Reply;
+use crate::syntax::SyntaxError;
+use crate::{Role, SenderRule};
 
 impl Session {
     pub(super) fn mail(&mut self, from: ReversePath, mut parameters: MailParameters, room: usize) -> Action {

@@ -1,6 +1,7 @@
 //! AUTH (RFC 4954) and STARTTLS (RFC 3207).
 
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, Mac};
 use posthaste_net::Mode;
 use posthaste_smtp_server::{PlaintextAuth, Role};

@@ -84,10 +84,11 @@ pub enum Account {
         /// command.
         #[arg(long, value_name = "URL", conflicts_with = "remove")]
         to: Option<String>,
-        /// With --to: logins here succeed, for mailboxes that others share with the account.
+        /// With --to: also let logins here succeed, for mailboxes that others share with the
+        /// account.
         #[arg(long, requires = "to")]
         admit: bool,
-        /// No longer refer logins to another server.
+        /// Stop referring logins to another server.
         #[arg(long)]
         remove: bool,
     },
@@ -103,7 +104,7 @@ pub enum Account {
         /// The mailbox on the other server, for example `imap://mail2.example.org/Team`.
         #[arg(long, value_name = "URL", requires = "mailbox", conflicts_with = "remove")]
         to: Option<String>,
-        /// The mailbox is no longer on another server.
+        /// Stop referring this mailbox to another server.
         #[arg(long, requires = "mailbox")]
         remove: bool,
     },

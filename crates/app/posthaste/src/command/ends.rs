@@ -153,8 +153,8 @@ impl StorePair {
         self.mirror_by(&self.transfer(), account, progress).await
     }
 
-    /// Mirrors an account without the messages that this end cannot read, and those that the
-    /// other end came past. Returns their mailboxes and UIDs.
+    /// Mirrors an account without the messages that this end cannot read, and those that an
+    /// earlier run skipped and that can no longer be added. Returns their mailboxes and UIDs.
     pub async fn mirror_readable(
         &self,
         account: &Account,
@@ -257,7 +257,7 @@ impl StorePair {
         Ok(())
     }
 
-    /// Records of a kind that the other end has none of.
+    /// Copies the records of a kind that the other end lacks.
     pub async fn copy_records(&self, prefix: &str) -> Result<()> {
         let mut pages = DirectoryPages::new(&*self.from, prefix, PAGE);
         while let Some(page) = pages.next().await? {

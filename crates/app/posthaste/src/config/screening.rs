@@ -42,7 +42,7 @@ pub struct MilterAt {
 }
 
 impl MilterAt {
-    /// Postfix waits so long for each answer; content filters may query others in turn.
+    /// Postfix waits this long for each answer; content filters may query others in turn.
     const fn within() -> Duration {
         Duration::from_secs(30)
     }

@@ -15,6 +15,7 @@ use encoding_rs::{
 use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::in_bounds::InBounds;
+use crate::piece::Piece;
 
 mod iso_2022_jp;
 mod legacy;
@@ -260,10 +261,10 @@ pub fn decode_bytes<'b>(label: &[u8], bytes: &'b [u8]) -> Cow<'b, str> {
 
 /// Turns the content of one text part into UTF-8, piece by piece.
 pub struct CharsetReader {
-    state: State,
+    decoding: CharsetDecoding,
 }
 
-enum State {
+enum CharsetDecoding {
     Streaming(Box<Decoder>),
     /// UTF-8 so far, and the bytes of a character that is cut.
     Guessed(Vec<u8>),
@@ -275,27 +276,27 @@ impl CharsetReader {
     /// A decoder for the charset with this label; `sample` is the first piece of the bytes, which
     /// decides if the label says nothing.
     pub fn new(label: &[u8], sample: &[u8]) -> Self {
-        let state = match named(label) {
+        let decoding = match named(label) {
             Named::Other(decode, Cut::Words) => {
-                State::Pieces(with_mark(decode, label, sample), Cut::Words, Vec::new())
+                CharsetDecoding::Pieces(with_mark(decode, label, sample), Cut::Words, Vec::new())
             }
-            Named::Other(decode, cut) => State::Pieces(decode, cut, Vec::new()),
+            Named::Other(decode, cut) => CharsetDecoding::Pieces(decode, cut, Vec::new()),
             // The mark itself is a space without width, for which no search looks.
             Named::Known(charset) => streaming(with_byte_order(charset, label, sample).0),
             Named::Unsaid => match std::str::from_utf8(sample) {
                 // A character cut by the end of the sample is no error.
                 Err(error) if error.error_len().is_some() => streaming(WINDOWS_1252),
-                _ => State::Guessed(Vec::new()),
+                _ => CharsetDecoding::Guessed(Vec::new()),
             },
         };
-        CharsetReader { state }
+        CharsetReader { decoding }
     }
 
     /// Appends the text of the next bytes to `into`.
     pub fn read(&mut self, bytes: &[u8], into: &mut String) {
-        match &mut self.state {
-            State::Streaming(decoder) => stream(decoder, bytes, into, Piece::Next),
-            State::Guessed(cut) => {
+        match &mut self.decoding {
+            CharsetDecoding::Streaming(decoder) => stream(decoder, bytes, into, Piece::Next),
+            CharsetDecoding::Guessed(cut) => {
                 let joined: Cow<'_, [u8]> = match cut.is_empty() {
                     true => Cow::Borrowed(bytes),
                     false => Cow::Owned([cut, bytes].concat()),
@@ -306,12 +307,12 @@ impl CharsetReader {
                     true => *cut = rest.to_vec(),
                     false => {
                         let rest = rest.to_vec();
-                        self.state = streaming(WINDOWS_1252);
+                        self.decoding = streaming(WINDOWS_1252);
                         self.read(&rest, into);
                     }
                 }
             }
-            State::Pieces(decode, cut, kept) => {
+            CharsetDecoding::Pieces(decode, cut, kept) => {
                 let fresh = kept.len();
                 kept.extend_from_slice(bytes);
                 let until = cut.place(kept, fresh);
@@ -332,16 +333,16 @@ impl CharsetReader {
 
     /// Appends the rest after the last bytes.
     pub fn finish(self, into: &mut String) {
-        match self.state {
-            State::Streaming(mut decoder) => stream(&mut decoder, b"", into, Piece::Last),
-            State::Guessed(cut) => into.push_str(&WINDOWS_1252.decode_without_bom_handling(&cut).0),
-            State::Pieces(decode, _, kept) => into.push_str(&decode(&kept)),
+        match self.decoding {
+            CharsetDecoding::Streaming(mut decoder) => stream(&mut decoder, b"", into, Piece::Last),
+            CharsetDecoding::Guessed(cut) => into.push_str(&WINDOWS_1252.decode_without_bom_handling(&cut).0),
+            CharsetDecoding::Pieces(decode, _, kept) => into.push_str(&decode(&kept)),
         }
     }
 }
 
-fn streaming(charset: &'static Charset) -> State {
-    State::Streaming(Box::new(charset.new_decoder_without_bom_handling()))
+fn streaming(charset: &'static Charset) -> CharsetDecoding {
+    CharsetDecoding::Streaming(Box::new(charset.new_decoder_without_bom_handling()))
 }
 
 /// The text at the beginning that is UTF-8, the bytes after it, and whether these can still
@@ -363,13 +364,6 @@ fn with_mark(decode: Decode, label: &[u8], sample: &[u8]) -> Decode {
         (true, false) => legacy::utf_32_be,
         (false, _) => decode,
     }
-}
-
-/// Whether more bytes of a text follow.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Piece {
-    Next,
-    Last,
 }
 
 fn stream(decoder: &mut Decoder, mut bytes: &[u8], into: &mut String, piece: Piece) {

@@ -28,7 +28,7 @@ struct Arguments {
     /// Commands and bursts of each seed.
     #[arg(long, default_value_t = 2000)]
     commands: usize,
-    /// Goes on for so long.
+    /// The time after which it ends.
     #[arg(long)]
     minutes: Option<u64>,
 }

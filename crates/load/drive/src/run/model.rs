@@ -65,7 +65,7 @@ impl MailboxModel {
         Self { exists: Some(0), ..Self::named(name) }
     }
 
-    /// Whether mail can arrive in it by itself.
+    /// Whether it is INBOX, to which other users and the outside send mail.
     pub fn is_inbox(&self) -> bool {
         self.name.eq_ignore_ascii_case("INBOX")
     }

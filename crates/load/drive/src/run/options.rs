@@ -10,13 +10,13 @@ use posthaste_load_workload::{Think, Workload};
 use crate::accounts::Accounts;
 use crate::target::Target;
 
-/// A way of mail to its recipient.
+/// The way in which mail gets to its recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendBy {
     /// SMTP, LMTP or submission.
     Mail(Target),
-    /// APPEND to the recipient's INBOX at this server of IMAP, by a session of the recipient: for
-    /// servers without a way in for mail.
+    /// APPEND to the recipient's INBOX at this IMAP server, by a session of the recipient: for
+    /// servers that take mail neither by SMTP nor by LMTP.
     Append(Target),
 }
 
@@ -56,7 +56,7 @@ pub struct ClusterOptions {
     pub others: Vec<Target>,
     /// Further servers that take mail beside that of [`SendBy::Mail`].
     pub senders: Vec<Target>,
-    /// Outages are counted by themselves and are no errors. A wrong answer always is one.
+    /// Outages are counted separately and are no errors. A wrong answer is always an error.
     pub tolerate_outages: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Outside {
     pub by: Option<Target>,
 }
 
-/// A run, decided.
+/// All options of a run.
 #[derive(Clone)]
 pub struct RunOptions {
     /// The workload of the users.
@@ -119,7 +119,7 @@ pub struct RunOptions {
     pub threads: usize,
     /// The seed of all randomness.
     pub seed: u64,
-    /// Enumerate before, account for every message after.
+    /// List all messages before the run, and check each of them after it.
     pub audit: bool,
     /// The settings of connections.
     pub dialer: Dialer,

@@ -116,7 +116,8 @@ impl User {
         }
     }
 
-    /// Sends a command, follows its answers, and returns the result if the answer was OK and true.
+    /// Sends a command, follows its answers, and returns the result if the answer was OK and
+    /// correct.
     pub async fn command(&mut self, line: &str, expected: Expected) -> Result<Outcome, Failure> {
         let tracked = self.shared.options.workload.track == Track::Messages;
         let client = self.link.client.as_mut().ok_or(Failure::Stopped)?;

@@ -68,7 +68,7 @@ pub fn place(named: Vec<(String, RunResult)>) -> Result<(Vec<Part>, Axis), Strin
     let mut clocks = Vec::with_capacity(named.len());
     for (name, run) in &named {
         let clock = run.clock.clone().ok_or_else(|| {
-            format!("{name} does not say when its window began: it is of an earlier version; run it again")
+            format!("{name} does not say when its window began: an earlier version wrote it; run it again")
         })?;
         clocks.push(clock);
     }

@@ -159,7 +159,7 @@ fn fetch_rate(run: &RunResult) -> Option<f64> {
     run.commands.iter().find(|c| c.name == "FETCH").map(|c| c.summary.rate_per_s)
 }
 
-/// The users a day who make so many fetches a second, by the article's arithmetic.
+/// The users per day who cause this many fetches per second, by the article's arithmetic.
 fn daily(fetch_rate: f64) -> f64 {
     daily_users(fetch_rate, HEAVY_USER_MESSAGES_PER_SECOND, PEAK_LOAD_FACTOR)
 }

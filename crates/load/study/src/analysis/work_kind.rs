@@ -87,7 +87,7 @@ fn path(function: &str) -> &str {
     }
 }
 
-/// The crate of a Rust function: of its path, or of its mangled name where nobody undid that.
+/// The crate of a Rust function, by its path or by its mangled name.
 fn crate_of(path: &str) -> Option<&str> {
     if let Some(mangled) = path.strip_prefix("_R") {
         // A crate's root is `C`, a disambiguator `s…_`, and the name after its length.
@@ -180,7 +180,7 @@ const fn rule(objects: &'static str, functions: &'static str, kind: WorkKind) ->
 
 /// Any name.
 const ANY: &str = "*";
-/// Programs and libraries of Dovecot in which commands are done, and nothing else.
+/// Programs and libraries of Dovecot that only execute commands.
 const DOVECOT_SESSIONS: &str =
     "imap$ imap-login imap-hibernate pop3$ pop3-login lmtp$ submission$ libdovecot-login";
 const CYRUS: &str = "libcyrus imapd pop3d lmtpd";

@@ -21,7 +21,7 @@ impl Budget {
         Self { started: Instant::now(), most, planned, spent: Duration::ZERO, points: 0 }
     }
 
-    /// A point took so long.
+    /// Adds a point, and the time that it took.
     pub(super) fn note(&mut self, took: Duration) {
         self.spent += took;
         self.points += 1;
@@ -33,7 +33,7 @@ impl Budget {
         each.saturating_mul(u32::try_from(points).unwrap_or(u32::MAX))
     }
 
-    /// Whether work that takes so long ends in time.
+    /// Whether work of this length ends in time.
     pub(super) fn fits(&self, work: Duration) -> bool {
         self.would_fit(self.started.elapsed(), work)
     }

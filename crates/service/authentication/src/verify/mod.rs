@@ -136,7 +136,7 @@ pub struct Verified {
     pub message: Bytes,
     /// The outcome.
     pub verdict: Verdict,
-    /// Pays for the copy: to be held as long as the message as it came is.
+    /// The reserved memory of the copy. Hold it as long as the message as it came.
     pub memory: BytePermit,
 }
 

@@ -31,7 +31,7 @@ use crate::error::DeliveryError;
 /// Bytes that are read at a time.
 const PIECE_BYTES: u64 = 256 * 1024;
 
-/// Bytes that are read without a pause: less than 1 ms. The other tasks of the thread wait so long.
+/// Bytes that are read without a pause: less than 1 ms. The other tasks of the thread wait for it.
 const READ_AT_ONCE: u64 = 1 << 20;
 
 /// Bytes of a summary after which others have their turn. The longest one, of 10 MiB, takes some

@@ -1,6 +1,6 @@
 //! Mailboxes written as files: mbox (the mboxrd kind) or Maildir.
 //!
-//! One mailbox goes to the very file or folder named. A whole account goes into a folder:
+//! A single mailbox is written to the named file or folder. A whole account goes into a folder:
 //! `Archive/2024` becomes `Archive/2024.mbox`, or the Maildir `Archive/2024`. No existing file is
 //! overwritten. An import of the files gives the same messages with the same flags and dates.
 //!
@@ -39,7 +39,7 @@ const GATHER_BYTES: usize = 4 << 20;
 /// Faults reported with their text.
 const FAULTS_MAX: usize = 100;
 /// Times that newer messages are listed because some of the listed ones were expunged. Each time
-/// lists only those that came since the one before. So a second is the last one, unless others
+/// lists only those that came since the one before. So the second one is the last, unless others
 /// expunge new messages all the time.
 const PASSES_MAX: usize = 10;
 /// Why messages are left out after that.
@@ -211,7 +211,7 @@ struct Waiting {
     body: posthaste_mail_model::BodyId,
 }
 
-/// What became of messages that were listed.
+/// The outcome for messages that were listed.
 struct LookedUp {
     /// Those to write, without their bytes.
     waiting: Vec<Waiting>,

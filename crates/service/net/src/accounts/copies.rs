@@ -4,12 +4,10 @@
 //! senders share one bucket. An account that has logged in always has a bucket of its own. There
 //! are no more accounts than an administrator has made.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, RandomState},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::rate::{HOUR, Rate};
 

@@ -16,24 +16,18 @@
 mod copies;
 pub(crate) mod rate;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    net::IpAddr,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
 pub use self::copies::Copier;
-use self::{
-    copies::Copies,
-    rate::{Bucket, DAY, HOUR, MINUTE, Rate},
-};
+use self::copies::Copies;
+use self::rate::{Bucket, DAY, HOUR, MINUTE, Rate};
 
 /// Most accounts that are kept before those without use are looked for.
 const KEPT_FIRST: usize = 256;

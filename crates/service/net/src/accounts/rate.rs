@@ -4,10 +4,8 @@
 //! A bucket is one number: the time at which it is empty (the generic cell rate algorithm, ITU-T
 //! I.371). So it needs no timer and no list of past events.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A limit for a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

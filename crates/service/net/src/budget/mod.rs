@@ -14,12 +14,10 @@
 //!   delivery takes;
 //! * nothing waits without a deadline, and no lock is held across a wait.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 

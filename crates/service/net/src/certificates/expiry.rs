@@ -1,9 +1,7 @@
 //! The expiry of a certificate, read from its DER.
 
-use std::{
-    path::PathBuf,
-    time::{Duration, SystemTime},
-};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use time::{Date, Month, OffsetDateTime, Time};
 

@@ -8,25 +8,22 @@ mod names;
 mod remedy;
 mod settings;
 
-use std::{
-    fs,
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use rustls::{ServerConfig, pki_types::CertificateDer};
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 
+pub use self::expiry::Expiry;
 pub(crate) use self::expiry::not_after;
 use self::names::{ByName, ServerCertificate};
 use self::remedy::{CHECK_ACCESS, SET_FILES, unusable};
-pub use self::{
-    expiry::Expiry,
-    settings::{ClientCertificates, TlsSettings, TlsVersion},
-};
+pub use self::settings::{ClientCertificates, TlsSettings, TlsVersion};
 use crate::NetError;
 
 /// Names of the files of a self-signed certificate in the data directory.

@@ -1,17 +1,14 @@
 //! The certificates of a server, each for the names that it was issued for (SNI, RFC 6066 §3).
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustls::{
-    client::verify_server_name,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
-    server::{ClientHello, ParsedCertificate, ResolvesServerCert},
-    sign::CertifiedKey,
-};
+use rustls::client::verify_server_name;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 
 use super::remedy::{CHECK_CHAIN, CHECK_KEY, CHECK_PAIR, unusable};
 use crate::{NetError, channel_binding};

@@ -1,14 +1,16 @@
 //! The settings of handshakes other than the certificate, and the TLS configuration made of them.
 
-use std::{fs, path::Path, path::PathBuf, sync::Arc};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustls::{
-    RootCertStore, ServerConfig, SupportedProtocolVersion,
-    crypto::{CryptoProvider, aws_lc_rs},
-    pki_types::{CertificateDer, pem::PemObject},
-    server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
-    version::{TLS12, TLS13},
-};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 
 use super::names::ByName;
 use super::remedy::{CHECK_ACCESS, CHECK_KEY, unusable};

@@ -12,15 +12,14 @@ mod strangers;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::strangers::Task;
 use self::strangers::{Stranger, Strangers};
-use crate::{network::Tiers, turns::Turns};
+use crate::network::Tiers;
+use crate::turns::Turns;
 
 /// Connections in all. At 48 KiB for an idle TLS session they take about 1 GiB. They are some way
 /// under the 65,536 file descriptors to which a process can usually raise its limit. For twice as

@@ -1,11 +1,9 @@
 //! The bounds, who is closed for a newcomer, and the turns of connections that end.
 
-use std::{
-    future::poll_fn,
-    pin::pin,
-    task::{Context, Poll, Waker},
-    time::Duration,
-};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 

@@ -1,9 +1,7 @@
 //! The bytes of a PROXY header (HAProxy, `proxy-protocol.txt` §2): parsed, and printed for tests.
 
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 /// Longest header of version 1 with its CRLF: §2.1.
 const V1_LENGTH_MAX: usize = 107;

@@ -11,9 +11,11 @@
 
 pub(crate) mod header;
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
+use std::time::Duration;
 
-use tokio::{io::AsyncReadExt, net::TcpStream};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 
 use self::header::{Header, Malformed, Prefix};
 use crate::NetError;

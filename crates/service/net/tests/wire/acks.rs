@@ -1,22 +1,20 @@
 //! Acknowledgements: at once while the rest of something is awaited, and left to the kernel
 //! otherwise.
 
-use std::{
-    future::{Future, poll_fn},
-    io::Write,
-    net::{TcpListener, TcpStream as StdStream},
-    pin::pin,
-    task::Poll,
-};
+use std::future::{Future, poll_fn};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream as StdStream};
+use std::pin::pin;
+use std::task::Poll;
 
 use posthaste_net::{Certificates, Connection, Mode, NetError, Stream};
 use socket2::SockRef;
-use tokio::{io::AsyncWriteExt, net::TcpStream, sync::mpsc};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 
-use crate::{
-    compress::Client,
-    peer::{LONG, Server, expect, handshake, within},
-};
+use crate::compress::Client;
+use crate::peer::{LONG, Server, expect, handshake, within};
 
 /// Polls once; panics if there was something to read.
 async fn must_wait(work: impl Future<Output = Result<usize, NetError>>) {

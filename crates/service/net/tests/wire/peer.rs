@@ -1,24 +1,23 @@
 //! Servers to talk to, and clients to talk with.
 
-use std::{
-    future::Future,
-    net::SocketAddr,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use posthaste_net::{
     Certificates, Connection, Drained, Endpoint, Listener, Mode, NetError, ServeOptions, Shutdown,
     ShutdownTrigger,
 };
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt},
-    net::TcpStream,
-    task::JoinHandle,
-};
-use tokio_rustls::{TlsConnector, client::TlsStream};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Longest that anything in these tests may take: only a failure waits for it.
 pub const LONG: Duration = Duration::from_secs(30);

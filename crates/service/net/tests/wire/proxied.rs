@@ -1,13 +1,12 @@
 //! Connections that come through a proxy and say so in a PROXY header. The headers are written by
 //! hand from HAProxy's specification.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use posthaste_net::{Accounts, Certificates, Connection, ConnectionLimits, Mode, Peers};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::peer::{LONG, Server, echo, expect, handshake, within};
 

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use posthaste_net::{Certificates, ChannelBinding, Connection, Mode, NetError};
 use sha2::{Digest, Sha256};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    sync::mpsc,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::mpsc;
 
 use crate::peer::{LONG, Server, echo, expect, handshake, handshake_for, noise, within};
 

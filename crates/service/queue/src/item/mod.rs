@@ -291,7 +291,7 @@ impl Recipient {
         self.notify.is_none_or(|notify| notify.delay)
     }
 
-    /// Whether the sender has yet to get a report about what became of it.
+    /// Whether the sender has yet to get a report about its outcome.
     fn is_unreported(&self) -> bool {
         matches!(self.outcome, Outcome::Failed { .. } | Outcome::Unreported { .. })
     }

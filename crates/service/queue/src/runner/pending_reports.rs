@@ -6,7 +6,7 @@ use super::Runner;
 use crate::dsn::Return;
 use crate::error::QueueError;
 use crate::item::{Item, Local, Outcome, PendingReport, Recipient};
-use crate::report::{Kind, RecipientOutcome, Report};
+use crate::report::{RecipientOutcome, Report, ReportKind};
 use crate::success::Success;
 use crate::transport::{Body, Failure};
 
@@ -180,8 +180,8 @@ impl Runner {
         let late: Vec<_> = late.collect();
         let until = item.arrived + self.times.expire_after;
         let mut pending = Vec::new();
-        let late = (Kind::Delayed { until }, late);
-        for (kind, about) in std::iter::once((Kind::Failed, failed)).chain(sent).chain([late]) {
+        let late = (ReportKind::Delayed { until }, late);
+        for (kind, about) in std::iter::once((ReportKind::Failed, failed)).chain(sent).chain([late]) {
             if about.is_empty() {
                 continue;
             }
@@ -207,7 +207,7 @@ impl Runner {
     /// Stores one report about some recipients of an item.
     async fn prepare(
         &self,
-        kind: Kind,
+        kind: ReportKind,
         item: &Item,
         about: &[RecipientOutcome<'_>],
         now: i64,
@@ -233,8 +233,8 @@ impl Runner {
 
     /// The quoted part for a report: the item's beginning, or all of it. A damaged message is not
     /// quoted, but its outcome is still reported.
-    async fn quoted(&self, item: &Item, kind: Kind) -> Result<Body, QueueError> {
-        let (read, memory) = if kind == Kind::Failed && item.ret == Some(Return::Full) {
+    async fn quoted(&self, item: &Item, kind: ReportKind) -> Result<Body, QueueError> {
+        let (read, memory) = if kind == ReportKind::Failed && item.ret == Some(Return::Full) {
             let memory = self.memory.acquire(item.size).await;
             (self.queue().message(item).await, memory)
         } else {

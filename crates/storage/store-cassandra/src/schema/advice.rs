@@ -58,7 +58,8 @@ fn on_replication(
     }
     if !durable_writes {
         advice.push(format!(
-            "keyspace {keyspace} has durable_writes = false: acknowledged mail is in memory alone (ALTER KEYSPACE)"
+            "keyspace {keyspace} has durable_writes = false, so a crash may lose acknowledged mail: set it to true \
+             (ALTER KEYSPACE)"
         ));
     }
     advice

@@ -2,15 +2,15 @@
 //!
 //! | table | partition | rows | written |
 //! | --- | --- | --- | --- |
-//! | `mailbox` | a mailbox | static: mod-sequence, head, account, fence; kind 0: chunks by lowest UID; kind 1: log by mod-sequence | conditionally alone |
-//! | `list` | an account | one | conditionally alone |
-//! | `directory` | one of 64 buckets | records by name | conditionally alone |
+//! | `mailbox` | a mailbox | static: mod-sequence, head, account, fence; kind 0: chunks by lowest UID; kind 1: log by mod-sequence | only conditionally |
+//! | `list` | an account | one | only conditionally |
+//! | `directory` | one of 64 buckets | records by name | only conditionally |
 //! | `summary` | 1,024 UIDs of a mailbox | UID, commit | before the commit that refers to it; removed by the sweep |
 //! | `body` | a body | static: length; chunks of 256 KiB by number, or the description of an object | likewise |
 //! | `bodyref` | a body | mailbox, UID, commit that (perhaps) refers to it | before the body; removed after it |
 //! | `meta` | a name | one | by `init` and `upgrade` |
 //! | `setting` | a name | one | by `init`: where bodies are kept |
-//! | `lease` | a name | one: which node sweeps, when the last round ended | conditionally alone |
+//! | `lease` | a name | one: which node sweeps, when the last round ended | only conditionally |
 //!
 //! A table is written either by conditional statements or by plain ones, never by both: their
 //! timestamps come from different clocks.
@@ -69,12 +69,13 @@ const MIGRATIONS: &[Migration] = &[
     &[],
     // Tables stay. Bodies may be compressed. Programs of version 7 cannot show them.
     &[],
-    // Tables stay. A stored body may take another form. Programs of version 8 may remember the one
-    // before, and send pieces of the other one as they are stored.
+    // Tables stay. A stored body may take another form. Programs of version 8 may have cached the
+    // old form, and would send pieces of the new one as they are stored.
     &[],
 ];
 
-/// The version that this program makes and works with: counts changes of tables and values.
+/// The version of keyspaces that this program makes and works with. It counts changes of tables and
+/// values.
 const VERSION: i32 = 1 + MIGRATIONS.len() as i32;
 
 /// The time for which tombstones are kept, in seconds: ten days, as Cassandra has it, and within

@@ -15,6 +15,7 @@ mod catalog;
 mod checkpoints;
 mod controls;
 mod finish;
+mod last_bodies;
 mod pack;
 mod ranges;
 mod replay;
@@ -24,7 +25,6 @@ mod salvage;
 mod statements;
 mod survey;
 mod torn_round;
-mod unended;
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

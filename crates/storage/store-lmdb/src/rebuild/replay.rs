@@ -282,7 +282,7 @@ impl<'a> Replay<'a> {
                 // Its head names one of the two mailboxes.
                 self.is_complete &= self.is_in_old(&copies);
                 self.in_doubt(MailboxId(header.id), &copies);
-                format!("a commit on mailbox {} and another", header.id)
+                format!("a commit on mailbox {} and another mailbox", header.id)
             }
             Kind::List => format!("a commit on the mailbox list of account {}", header.id),
             kind => format!("a {kind:?} record"),
@@ -329,7 +329,7 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         if self.index.head(txn, mailbox)?.is_none() {
-            self.faults.push(format!("mailbox {mailbox} has commits before the one that makes it"));
+            self.faults.push(format!("mailbox {mailbox} has commits before the one that creates it"));
             self.index.create_mailbox(txn, mailbox)?;
         }
         if self.modseq(txn, mailbox)? < logged.expected {

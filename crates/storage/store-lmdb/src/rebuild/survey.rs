@@ -13,10 +13,10 @@ use posthaste_store::{Result, StoreError};
 
 use super::catalog::{Catalog, Entry};
 use super::controls::{Control, Controls, ValidStatements};
+use super::last_bodies::{LastBodies, UncommittedBodies};
 use super::pack::Pack;
 use super::statements::statements_of;
 use super::torn_round::{LastRound, TornRound};
-use super::unended::{LastBodies, Unended};
 use crate::index::Indexed;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
@@ -81,7 +81,7 @@ pub(crate) fn survey(
     let mut survey = Survey::default();
     let mut controls = Controls::default();
     let is_behind = is_behind(disk, dir, before, &numbers)?;
-    let mut unended = Unended::default();
+    let mut uncommitted = UncommittedBodies::default();
     let mut torn_rounds: Vec<TornRound> = Vec::new();
     for (done, &number) in numbers.iter().enumerate() {
         let path = path_of(dir, number);
@@ -104,19 +104,19 @@ pub(crate) fn survey(
         let next_seq = before.next_seq;
         let tail = tail.map(|state| IndexedTail { from: state.end, next_seq, is_sealed: state.sealed });
         let is_known = tail.is_some();
-        let (mut bodies, mut round) = (LastBodies::default(), LastRound::after(unended.seq()));
-        let mut note = |found| {
-            bodies.note(found);
-            round.note(found);
+        let (mut bodies, mut round) = (LastBodies::default(), LastRound::after(uncommitted.seq()));
+        let mut add = |found| {
+            bodies.add(found);
+            round.add(found);
         };
-        survey.pack(Opened { number, file, format, size, tail }, catalog, &mut controls, &mut note)?;
-        unended.note(number, bodies, !is_known);
+        survey.pack(Opened { number, file, format, size, tail }, catalog, &mut controls, &mut add)?;
+        uncommitted.add(number, bodies, is_known);
         let search = survey.search(number).filter(|_| !is_known);
         torn_rounds.extend(search.and_then(|search| round.torn(number, &search)));
         progress((done + 1) as f64 / numbers.len() as f64);
     }
     let counted = catalog.last_counted(&controls.clone().judge(before.packs).ends)?;
-    survey.cut_torn_bodies(unended.batches(counted), &mut controls);
+    survey.cut_torn_bodies(uncommitted.batches(counted), &mut controls);
     survey.cut_torn_rounds(&torn_rounds, catalog, &mut controls)?;
     let ValidStatements { ends, abandoned, retired, mut faults } = controls.judge(before.packs);
     survey.retired = retired;
@@ -204,13 +204,13 @@ fn format_of(file: &dyn DiskFile, number: u32, store: Id) -> (PackFormat, Option
 }
 
 impl Survey {
-    /// Lists the records of one pack. `note` is called with each.
+    /// Lists the records of one pack. `add` is called with each.
     fn pack(
         &mut self,
         pack: Opened,
         catalog: &Catalog,
         controls: &mut Controls,
-        note: &mut dyn FnMut(LocatedRecord),
+        add: &mut dyn FnMut(LocatedRecord),
     ) -> Result<()> {
         let Opened { number, file, format, size, tail } = pack;
         let mut txn = catalog.write()?;
@@ -235,7 +235,7 @@ impl Survey {
                 controls.add(Control { pack: number, offset: found.offset, statement });
             }
             catalog.add(&mut txn, &Entry { pack: number, found })?;
-            note(found);
+            add(found);
             added += 1;
             if added % STEP == 0 {
                 txn.commit().indexed()?;
@@ -287,7 +287,7 @@ impl Survey {
         controls: &mut Controls,
     ) -> Result<()> {
         for round in torn {
-            if round.is_needless(&self.packs, catalog, controls)? {
+            if round.is_redundant(&self.packs, catalog, controls)? {
                 tracing::info!(
                     pack = round.pack,
                     at = round.from,

@@ -1,10 +1,9 @@
-//! Rounds of maintenance that a crash tore, without an index that shows that they were not
-//! committed.
+//! Rounds of maintenance that a crash left incomplete, in a pack whose end no index knows.
 //!
 //! A round copies records of one pack to the end of another, under the sequence numbers that they
 //! have. Its last record may retire or cut the first pack. A round is one batch: if a part is
-//! missing, nothing of it was committed, and the records are still at their old locations. A
-//! round that was committed and damaged later may be cut off, too, while they are.
+//! missing, nothing of it was committed, and the records are still at their old locations. A round
+//! that was committed and damaged later may also be cut off, if the records are still there.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -37,7 +36,7 @@ impl LastRound {
         Self { records: VecDeque::new(), len: 0, seq }
     }
 
-    pub(super) fn note(&mut self, found: LocatedRecord) {
+    pub(super) fn add(&mut self, found: LocatedRecord) {
         // The end of a batch.
         if self.records.back().is_some_and(is_closing) {
             self.clear();
@@ -92,9 +91,9 @@ pub(super) struct TornRound {
 }
 
 impl TornRound {
-    /// Whether nothing is lost if the pack ends before the torn record. Then each record from there
-    /// on is whole in another place that counts, and the pack from which they were copied exists.
-    pub(super) fn is_needless(
+    /// Whether nothing is lost if the pack ends before the torn record: each record from there on
+    /// is whole in another place that counts, and the pack from which they were copied exists.
+    pub(super) fn is_redundant(
         &self,
         packs: &BTreeMap<u32, Pack>,
         catalog: &Catalog,

@@ -86,7 +86,7 @@ impl Mailbox {
         self.expunge_at_most(uids, u64::MAX).await
     }
 
-    /// [`Self::expunge`] of at most so many messages: those with the lowest UIDs.
+    /// [`Self::expunge`] of at most this many messages: those with the lowest UIDs.
     #[boxed]
     pub async fn expunge_at_most(&self, uids: Option<&NumSet>, most: u64) -> Result<Expunged> {
         let (filter, messages) = (uids.cloned(), self.deleted_at_most(uids));

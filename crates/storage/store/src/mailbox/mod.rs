@@ -281,7 +281,7 @@ impl Mailbox {
     }
 
     /// Pins the conversion of a body in the cache until the value is dropped, for a reader's next
-    /// read. The reader pays for the memory. `None` if the body is not converted whole.
+    /// read. The reader reserves the memory. `None` if the body is not converted whole.
     pub async fn pin_body(&self, body: BodyId) -> Result<Option<PinnedBody>> {
         let context = &self.state.context;
         let is_converted = context.served.is_converted_whole(&*context.engine, body).await?;

@@ -147,7 +147,7 @@ impl FetchJob<'_> {
                 pass.steps += self.plan.steps_of(&message.stored.summary);
                 // Responses stay in order: once one message waits for its body, the messages
                 // after it wait too.
-                if reads_bodies || pass.has_aside || self.must_wait(&message) {
+                if reads_bodies || pass.has_deferred || self.must_wait(&message) {
                     return VisitOutcome::Deferred;
                 }
                 let subject = self.subject(selected, message.seq, message.row);

@@ -43,7 +43,7 @@ const PART_STEPS: u64 = 64;
 /// Steps of selecting fields between two pauses: some tens of milliseconds.
 const HEADER_STEPS: u64 = 8_000_000;
 
-/// The mailbox that bodies are read from, and the service whose memory budget pays for them.
+/// The mailbox that bodies are read from, and the service in whose budget they reserve memory.
 #[derive(Clone, Copy)]
 pub(super) struct Bodies<'m> {
     /// The service, with the budget for reading and the threads for decoding.

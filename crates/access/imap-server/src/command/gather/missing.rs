@@ -75,7 +75,7 @@ async fn without<T>(values: impl Iterator<Item = Option<T>>, uids: &[u32], pace:
         if value.is_none() {
             missing.push(*uid);
         }
-        if pace.note(ROW_STEPS) {
+        if pace.count(ROW_STEPS) {
             pace.rest().await;
         }
     }

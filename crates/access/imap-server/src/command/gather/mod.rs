@@ -193,7 +193,7 @@ pub(super) async fn dates(gathered: &Gathered, view: &View, pace: &mut Pace) -> 
     for (sent, (_, row)) in sent.zip(view.rows(&gathered.seqs)) {
         let date = sent.flatten().unwrap_or(i64::from(row.date()));
         dates.push(date.cast_unsigned() ^ (1 << 63));
-        if pace.note(steps) {
+        if pace.count(steps) {
             pace.rest().await;
         }
     }

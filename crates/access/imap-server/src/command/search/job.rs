@@ -120,7 +120,7 @@ impl<'j> Job<'j> {
                 Evaluation::Unknown => open.push(seq.value()),
                 Evaluation::No => {}
             }
-            if self.pace.note(steps) {
+            if self.pace.count(steps) {
                 self.pace.rest().await;
             }
         }
@@ -150,7 +150,7 @@ impl<'j> Job<'j> {
                 }
                 pass.steps += question.summary_steps(&message.stored.summary);
                 match question.evaluate(&message, None) {
-                    Evaluation::Yes if pass.has_aside => behind.push(message.seq.value()),
+                    Evaluation::Yes if pass.has_deferred => behind.push(message.seq.value()),
                     Evaluation::Yes => found.push(message.seq.value()),
                     Evaluation::No => {}
                     Evaluation::Unknown => return VisitOutcome::Deferred,
@@ -206,9 +206,9 @@ impl<'j> Job<'j> {
         }
         let row = message.row;
         let size = u64::from(row.size());
-        let _paid = match size > WHOLE_BYTES_MAX {
+        let _reserved = match size > WHOLE_BYTES_MAX {
             true => {
-                // A long summary may have been paid for, too. Both must fit the budget.
+                // Memory may be reserved for a long summary, too. Both must fit the budget.
                 let beside = message.stored.summary.record_len();
                 let room = self.service.reads.largest().saturating_sub(beside) as u64;
                 Some(self.service.reserve_to_read(self.account, size.min(room)).await?)

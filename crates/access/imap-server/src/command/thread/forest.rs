@@ -44,7 +44,7 @@ impl Forest {
             if let Some(count) = starts.get_mut(*parent as usize).filter(|_| *parent != NONE) {
                 *count += 1;
             }
-            if pace.note(NODE_STEPS) {
+            if pace.count(NODE_STEPS) {
                 pace.rest().await;
             }
         }
@@ -57,7 +57,7 @@ impl Forest {
         let mut roots = Vec::new();
         for message in ordered {
             let parent = parents.of.get(*message as usize).copied().unwrap_or(NONE);
-            if pace.note(NODE_STEPS) {
+            if pace.count(NODE_STEPS) {
                 pace.rest().await;
             }
             let Some(place) = next.get_mut(parent as usize).filter(|_| parent != NONE) else {
@@ -99,7 +99,7 @@ impl Forest {
                     Some((root, rank))
                 }
             };
-            if pace.note(NODE_STEPS) {
+            if pace.count(NODE_STEPS) {
                 pace.rest().await;
             }
         }
@@ -115,7 +115,7 @@ impl Forest {
         while let Some((node, _)) = walk.next_node() {
             let place = if (node as usize) < self.messages { node } else { NONE };
             steps.push(ThreadStep { place, children: self.children(node).len() as u32 });
-            if pace.note(NODE_STEPS) {
+            if pace.count(NODE_STEPS) {
                 pace.rest().await;
             }
         }

@@ -187,7 +187,7 @@ async fn parents(
             _ => numbers.next().flatten().ok_or_else(|| without_key("subject"))?,
         };
         messages.push(ThreadedMessage { link: link.ok_or_else(|| without_key("references"))?, subject });
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }
@@ -204,7 +204,7 @@ async fn arrivals(gathered: &Gathered, view: &View, pace: &mut Pace) -> Vec<u64>
     let steps = NODE_STEPS + find_steps(&gathered.seqs);
     for (_, row) in view.rows(&gathered.seqs) {
         arrived.push(u64::from(row.date()));
-        if pace.note(steps) {
+        if pace.count(steps) {
             pace.rest().await;
         }
     }
@@ -240,7 +240,7 @@ async fn ordered_subject(subjects: &[u32], texts: usize, ordered: &[u32], pace: 
             (Some(first), Some(parent)) => *parent = *first,
             _ => {}
         }
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }

@@ -48,7 +48,7 @@ pub(super) async fn link(messages: &[ThreadedMessage], column: &LinkColumn, pace
         if let Some(slot) = own.filter(|slot| **slot == NONE) {
             *slot = node;
         }
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }
@@ -64,7 +64,7 @@ pub(super) async fn link(messages: &[ThreadedMessage], column: &LinkColumn, pace
                 climbed = links.put_below(next, last);
             }
             last = next;
-            if pace.note(NODE_STEPS + climbed * CLIMB_STEPS) {
+            if pace.count(NODE_STEPS + climbed * CLIMB_STEPS) {
                 pace.rest().await;
             }
         }
@@ -76,7 +76,7 @@ pub(super) async fn link(messages: &[ThreadedMessage], column: &LinkColumn, pace
                 pace.worked(climbed * CLIMB_STEPS).await;
             }
         }
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }
@@ -154,7 +154,7 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
                 break;
             }
             at = parent(at);
-            if pace.note(NODE_STEPS) {
+            if pace.count(NODE_STEPS) {
                 pace.rest().await;
             }
         }
@@ -165,7 +165,7 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
         if let Some(several) = (at as usize).checked_sub(count).and_then(|dummy| children.get_mut(dummy)) {
             *several += 1;
         }
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }
@@ -174,7 +174,7 @@ async fn prune(links: Vec<u32>, count: usize, pace: &mut Pace) -> Parents {
         if several == Some(&1) {
             *parent = NONE;
         }
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }
@@ -200,7 +200,7 @@ pub(super) async fn merge_subjects(
     for (root, subject) in &threads {
         let Some(first) = table.get_mut(*subject) else { continue };
         let was_merged = !is_dummy(*root) && parents.of.get(*root as usize) != Some(&NONE);
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
         if first == root || was_merged {
@@ -232,7 +232,7 @@ pub(super) async fn merge_subjects(
     for parent in &mut parents.of {
         let into = merged.get((*parent as usize).wrapping_sub(count)).copied();
         *parent = into.filter(|into| *into != NONE).unwrap_or(*parent);
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }
@@ -250,7 +250,7 @@ async fn with_subjects(
     let mut is_seen = vec![false; parents.dummies];
     for node in ordered {
         let parent = parents.of.get(*node as usize).copied().unwrap_or(NONE);
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
         let root = match is_seen.get_mut((parent as usize).wrapping_sub(messages.len())) {
@@ -287,7 +287,7 @@ async fn first_of_subjects(
         if replaces {
             *first = *root;
         }
-        if pace.note(NODE_STEPS) {
+        if pace.count(NODE_STEPS) {
             pace.rest().await;
         }
     }

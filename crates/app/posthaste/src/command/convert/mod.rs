@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 use posthaste_delivery::{
-    ConvertMode, ConvertOptions, ConvertReport, Converter, Items, Loss, SharedBodies, Uids,
+    ConvertMode, ConvertOptions, ConvertReport, Converter, Items, LossPolicy, SharedBodies, Uids,
 };
 use posthaste_directory::Format;
 use posthaste_mail_model::NumSet;
@@ -45,7 +45,7 @@ pub async fn run(config: Config, command: Convert) -> Result<()> {
         }),
         items: if command.items { Items::Make } else { Items::Leave },
         mode: if command.dry_run { ConvertMode::DryRun } else { ConvertMode::Apply },
-        loss: if command.lossy { Loss::Allow } else { Loss::Refuse },
+        loss: if command.lossy { LossPolicy::Allow } else { LossPolicy::Refuse },
         uids: if command.new_uids { Uids::Renew } else { Uids::Keep },
     };
     let mut interruption = Interruption::begin()?;

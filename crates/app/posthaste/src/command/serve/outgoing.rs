@@ -97,7 +97,7 @@ impl Outgoing {
         }
     }
 
-    /// Lets messages that are being sent end, for so long.
+    /// Waits for messages that are being sent, for this time at most.
     pub async fn stop(mut self, within: Duration) {
         let _ = self.stop.send(true);
         let ended = async { while self.tasks.join_next().await.is_some() {} };

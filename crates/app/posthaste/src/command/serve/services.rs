@@ -120,7 +120,7 @@ impl Budgets {
     }
 }
 
-/// The services, one for each protocol; the TLS-from-the-start twins share theirs.
+/// The services, one for each protocol. A listener that begins with TLS has its protocol's service.
 #[derive(Clone)]
 pub struct Services {
     imap: Arc<ImapService>,

@@ -17,7 +17,7 @@ const OVERLAY_STEPS: u64 = 20;
 const EDITED_STEPS: u64 = 100;
 
 /// The messages that a user has seen in the selected mailbox, over the mailbox's own views.
-pub(crate) struct Layer {
+pub(crate) struct SeenOverlay {
     pub(crate) reading: Reading,
     /// The store's view that was overlaid last.
     under: Arc<View>,
@@ -35,7 +35,7 @@ struct OwnMark {
     is_seen: bool,
 }
 
-impl Layer {
+impl SeenOverlay {
     /// Overlays the user's `\Seen` flags on the view that a mailbox was opened with.
     pub(crate) async fn begin(
         threads: Threads<'_>,
@@ -52,7 +52,7 @@ impl Layer {
         Arc::clone(&self.shown)
     }
 
-    /// The views that the session holds: the announced one, and those that the layer has besides.
+    /// The views that the session holds: the announced one, and those that the overlay has besides.
     pub(crate) fn views_with<'v>(&'v self, announced: &'v Arc<View>) -> Vec<&'v Arc<View>> {
         let own = [&self.under, &self.shown].into_iter().filter(|view| !Arc::ptr_eq(view, announced));
         std::iter::once(announced).chain(own).collect()

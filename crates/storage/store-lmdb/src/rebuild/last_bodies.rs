@@ -1,7 +1,7 @@
-//! Packs without an end in an index, and their last bodies.
+//! The last bodies of packs whose ends no index knows.
 //!
 //! A batch has its bodies before its commits. So bodies at the end of a pack belong to a batch that
-//! a crash cut off, or maintenance moved them there.
+//! a crash cut off, or maintenance copied them there.
 
 use crate::log::record::Kind;
 use crate::log::scan::LocatedRecord;
@@ -21,7 +21,7 @@ pub(super) struct LastBodies {
 }
 
 impl LastBodies {
-    pub(super) fn note(&mut self, found: LocatedRecord) {
+    pub(super) fn add(&mut self, found: LocatedRecord) {
         self.has_gap |= self.end.is_some_and(|end| end != found.offset);
         self.end = Some(found.end());
         if found.header.kind == Kind::Body {
@@ -36,9 +36,9 @@ impl LastBodies {
     }
 }
 
-/// The last bodies of the packs without an end in the old index.
+/// Last bodies to which no commit may refer, in packs whose ends the old index does not know.
 #[derive(Default)]
-pub(super) struct Unended {
+pub(super) struct UncommittedBodies {
     /// Bodies of the last pack with records.
     newest: Option<(u32, Vec<LocatedRecord>)>,
     /// Bodies of the packs before it that may belong to the last batch of a process.
@@ -49,24 +49,24 @@ pub(super) struct Unended {
     before_gap: u64,
 }
 
-impl Unended {
-    pub(super) fn note(&mut self, pack: u32, last: LastBodies, is_unended: bool) {
+impl UncommittedBodies {
+    pub(super) fn add(&mut self, pack: u32, last: LastBodies, is_end_known: bool) {
         self.seq = self.seq.max(last.seq);
         self.before_gap = self.before_gap.max(last.before_gap);
         self.older.extend(self.newest.take());
         // Most are ruled out at once, so that few are kept in memory.
         self.rule_out(self.before_gap);
-        self.newest = Some((pack, last.bodies)).filter(|_| is_unended);
+        self.newest = Some((pack, last.bodies)).filter(|_| !is_end_known);
     }
 
-    /// The highest sequence number of the packs noted so far.
+    /// The highest sequence number of the packs so far.
     pub(super) fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// Bodies without commits. In a pack before the newest one they are those with numbers above
-    /// `counted`, the highest one of all that was committed. Bodies that maintenance moved there
-    /// have lower ones, and count.
+    /// The bodies without commits, by pack. `counted` is the highest sequence number that was
+    /// committed. In a pack before the newest one, only bodies with higher numbers are among them:
+    /// bodies that maintenance copied there have lower ones, and count.
     pub(super) fn batches(mut self, counted: u64) -> impl Iterator<Item = (u32, Vec<LocatedRecord>)> {
         self.rule_out(counted);
         self.older.into_iter().chain(self.newest)
