@@ -1,5 +1,7 @@
 //! Contacts as vCard: MS-OXVCARD, RFC 6350.
 
+use posthaste_mime_summary::InBounds;
+
 use super::calendar::{Lines, categories, escape};
 use super::dates;
 use super::people::mail_address;
@@ -11,8 +13,12 @@ pub(super) fn is_contact(class: &str) -> bool {
     class.get(..11).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Contact"))
 }
 
-/// A contact as vCard 3.0, which every program reads (RFC 2426).
-pub(super) fn card(message: &Message) -> String {
+/// Bytes of notes that a card has at most, so that a long text is not in the mail twice. Programs
+/// for contacts limit notes to some 30,000 characters.
+const NOTES_MAX: usize = 64 * 1024;
+
+/// A contact as vCard 3.0, which every program reads (RFC 2426). `notes` are the message's text.
+pub(super) fn card(message: &Message, notes: Option<&str>) -> String {
     let text = |id| message.text(id).unwrap_or_default();
     let mut out = Lines(String::new());
     out.line("BEGIN:VCARD");
@@ -49,6 +55,8 @@ pub(super) fn card(message: &Message) -> String {
     if let Some(at) = message.property(property::BIRTHDAY).and_then(dates::of_value) {
         out.line(&format!("BDAY:{}", dates::day(dates::nearest_day(at))));
     }
+    // RFC 2426 §3.6.2.
+    out.text("NOTE", notes.map(|notes| notes.in_bounds(..notes.floor_char_boundary(NOTES_MAX))));
     out.line("END:VCARD");
     out.0
 }
@@ -203,7 +211,7 @@ mod tests {
             samples::text(0x3A51, "http://work.example/"),
             Property { id: 0x8001, name: Some(Box::new(keywords)), value: Value::Many(Kind::String, words) },
         ]);
-        let card = card(&contact);
+        let card = card(&contact, None);
         for line in [
             "ADR;TYPE=POSTAL,PARCEL:;;Street 1;City;State;12345;Land",
             "ROLE:Baker",
@@ -213,6 +221,16 @@ mod tests {
         ] {
             assert!(card.contains(&format!("\r\n{line}\r\n")), "{line}: {card}");
         }
+    }
+
+    /// RFC 2426 §3.6.2.
+    #[test]
+    fn a_card_has_the_notes() {
+        let card = |notes: &str| super::card(&samples::contact(), Some(notes));
+        assert!(card("Likes tea;\r\nnot coffee\r\n").contains("\r\nNOTE:Likes tea\\;\\nnot coffee\r\n"));
+        assert!(!card(" \r\n").contains("NOTE"));
+        let unfolded = card(&"\u{fc}".repeat(NOTES_MAX)).replace("\r\n ", "");
+        assert_eq!(unfolded.matches('\u{fc}').count(), NOTES_MAX / 2);
     }
 
     /// Each kind of number, by the id that MS-OXPROPS has for it.
@@ -241,7 +259,7 @@ mod tests {
         let mut contact = samples::contact();
         contact.properties.retain(|property| property.id != property::MOBILE_TELEPHONE_NUMBER);
         contact.properties.extend(kinds.map(|(id, _)| samples::text(id, &format!("+{id}"))));
-        let card = card(&contact);
+        let card = card(&contact, None);
         for (id, kind) in kinds {
             assert!(card.contains(&format!("\r\nTEL;TYPE={kind}:+{id}\r\n")), "{id:#x}: {card}");
         }
@@ -262,7 +280,7 @@ mod tests {
             Property::new(0x3A2F, list(&["+3", "+4"])),
         ]);
         let tel = |kind: &str, number: &str| format!("TEL;TYPE={kind},VOICE:{number}\r\n");
-        let card = card(&contact);
+        let card = card(&contact, None);
         let both =
             [tel("CELL", "+1 2"), tel("WORK", "+1"), tel("WORK", "+2"), tel("HOME", "+3"), tel("HOME", "+4")];
         assert!(card.contains(&both.concat()), "{card}");
@@ -270,6 +288,6 @@ mod tests {
         let many: Vec<_> = (0..1_000).map(|number| format!("+{number}")).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         contact.properties = vec![Property::new(0x3A2F, list(&many))];
-        assert_eq!(super::card(&contact).matches("TEL;").count(), NUMBERS_MAX);
+        assert_eq!(super::card(&contact, None).matches("TEL;").count(), NUMBERS_MAX);
     }
 }

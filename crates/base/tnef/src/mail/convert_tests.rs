@@ -408,7 +408,7 @@ fn a_contact_is_a_card() {
     assert_eq!(
         text_of(&mime, place),
         "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\\; B\r\nN:B;;;;\r\nEMAIL;TYPE=INTERNET:ana@y.example\r\n\
-TEL;TYPE=CELL,VOICE:+1 2\r\nADR;TYPE=WORK:;;;Z;;;\r\nEND:VCARD\r\n"
+TEL;TYPE=CELL,VOICE:+1 2\r\nADR;TYPE=WORK:;;;Z;;;\r\nNOTE:notes\r\nEND:VCARD\r\n"
     );
 }
 
@@ -484,7 +484,7 @@ fn an_event_without_a_length_and_a_card_without_parts_of_a_name() {
     contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
     let mime = converted(&samples::mail(&contact));
     let card = text_of(&mime, tree(&mime).len() - 1);
-    assert_eq!(card, "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\r\nN:;;;;\r\nEND:VCARD\r\n");
+    assert_eq!(card, "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\r\nN:;;;;\r\nNOTE:notes\r\nEND:VCARD\r\n");
 }
 
 #[test]

@@ -78,7 +78,8 @@ impl<'m> Whole<'m> {
         if card::is_contact(&class) {
             let name = header::parameter("filename", "contact.vcf");
             let fields = vec![("Content-Disposition", format!("attachment{name}"))];
-            let text = card::card(message);
+            let text = card::card(message, text.as_deref());
+            let _ = budget.take(text.len().min(budget.left()));
             attachments.push(Entity::Text { media: "text/vcard".to_owned(), fields, text });
         }
         Ok(Self { text, html, shown, meeting, attachments })
