@@ -225,15 +225,26 @@ const UTF_16: u32 = 1200;
 /// clients have attFrom. Of these, one who has an address counts, since a name alone cannot be
 /// answered.
 fn sender(message: &Message) -> Option<Person> {
-    let represented =
-        SENT_REPRESENTING.person(&message.properties, message.text_code_page(), Untyped::Unknown);
     let old = || of_attribute(find_attribute(&message.attributes, attribute::FROM)?, message.code_page);
-    let mut all = [represented, agent(message), old()].into_iter().flatten();
+    let mut all = [represented(message), agent(message), old()].into_iter().flatten();
     let first = all.next()?;
     if first.address.is_some() {
         return Some(first);
     }
     all.find(|person| person.address.is_some()).or(Some(first))
+}
+
+/// The person on whose behalf a message was sent, or the sender: PidTagSentRepresentingName and
+/// similar properties.
+fn represented(message: &Message) -> Option<Person> {
+    SENT_REPRESENTING.person(&message.properties, message.text_code_page(), Untyped::Unknown)
+}
+
+/// The address of a sender who acts for another person. The properties must name both: a header
+/// around them may have another address of the same person.
+pub(super) fn delegate(message: &Message) -> Option<String> {
+    let (represented, agent) = (represented(message)?.address?, agent(message)?.address?);
+    (!agent.eq_ignore_ascii_case(&represented)).then_some(agent)
 }
 
 /// The sender of a message, on behalf of another person or not: PidTagSenderName and similar
