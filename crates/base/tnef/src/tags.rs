@@ -73,6 +73,7 @@ pub mod property {
     pub const CREATION_TIME: u16 = 0x3007;
     pub const LAST_MODIFICATION_TIME: u16 = 0x3008;
     pub const ATTACH_DATA: u16 = 0x3701;
+    pub const ATTACH_ENCODING: u16 = 0x3702;
     pub const ATTACH_EXTENSION: u16 = 0x3703;
     pub const ATTACH_FILENAME: u16 = 0x3704;
     pub const ATTACH_METHOD: u16 = 0x3705;
