@@ -35,9 +35,11 @@ pub mod attribute {
 /// Ids of properties: MS-OXPROPS, the names without `PidTag`.
 pub mod property {
     #![allow(missing_docs)]
+    pub const EXPIRY_TIME: u16 = 0x0015;
     pub const IMPORTANCE: u16 = 0x0017;
     pub const MESSAGE_CLASS: u16 = 0x001A;
     pub const READ_RECEIPT_REQUESTED: u16 = 0x0029;
+    pub const REPLY_TIME: u16 = 0x0030;
     pub const SENSITIVITY: u16 = 0x0036;
     pub const SUBJECT: u16 = 0x0037;
     pub const CLIENT_SUBMIT_TIME: u16 = 0x0039;
@@ -49,6 +51,8 @@ pub mod property {
     pub const RESPONSE_REQUESTED: u16 = 0x0063;
     pub const SENT_REPRESENTING_ADDRESS_TYPE: u16 = 0x0064;
     pub const SENT_REPRESENTING_EMAIL_ADDRESS: u16 = 0x0065;
+    pub const CONVERSATION_TOPIC: u16 = 0x0070;
+    pub const CONVERSATION_INDEX: u16 = 0x0071;
     pub const TRANSPORT_MESSAGE_HEADERS: u16 = 0x007D;
     pub const RECIPIENT_TYPE: u16 = 0x0C15;
     pub const SENDER_ENTRY_ID: u16 = 0x0C19;
@@ -67,6 +71,9 @@ pub mod property {
     pub const INTERNET_MESSAGE_ID: u16 = 0x1035;
     pub const INTERNET_REFERENCES: u16 = 0x1039;
     pub const IN_REPLY_TO_ID: u16 = 0x1042;
+    pub const LIST_HELP: u16 = 0x1043;
+    pub const LIST_SUBSCRIBE: u16 = 0x1044;
+    pub const LIST_UNSUBSCRIBE: u16 = 0x1045;
     pub const DISPLAY_NAME: u16 = 0x3001;
     pub const ADDRESS_TYPE: u16 = 0x3002;
     pub const EMAIL_ADDRESS: u16 = 0x3003;
@@ -147,6 +154,8 @@ pub const IID_MESSAGE: Guid = standard(0x0002_0307);
 pub const IID_STORAGE: Guid = standard(0x0000_000B);
 /// PS_PUBLIC_STRINGS.
 pub const SET_PUBLIC_STRINGS: Guid = standard(0x0002_0329);
+/// PS_INTERNET_HEADERS.
+pub const SET_INTERNET_HEADERS: Guid = standard(0x0002_0386);
 /// PSETID_Appointment.
 pub const SET_APPOINTMENT: Guid = standard(0x0006_2002);
 /// PSETID_Address.
@@ -187,6 +196,7 @@ pub mod named {
     pub const TIME_ZONE_DEFINITION_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8260);
     pub const REMINDER_DELTA: (Guid, u32) = (SET_COMMON, 0x8501);
     pub const REMINDER_SET: (Guid, u32) = (SET_COMMON, 0x8503);
+    pub const FLAG_REQUEST: (Guid, u32) = (SET_COMMON, 0x8530);
     pub const WORK_ADDRESS_STREET: (Guid, u32) = (SET_ADDRESS, 0x8045);
     pub const WORK_ADDRESS_CITY: (Guid, u32) = (SET_ADDRESS, 0x8046);
     pub const WORK_ADDRESS_STATE: (Guid, u32) = (SET_ADDRESS, 0x8047);

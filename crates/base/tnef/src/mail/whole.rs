@@ -269,5 +269,6 @@ fn embedded<'m>(item: &Item<'_>, inner: &'m Message, budget: &mut TextBudget) ->
     let people = People::of_message(inner);
     let content = Whole::of(inner, &people, budget)?.into_entity();
     let fields = item.message_fields(subject(inner));
-    Ok(Entity::Message { fields, header: header_of_embedded(inner, &people), content: Box::new(content) })
+    let header = header_of_embedded(inner, &people, budget);
+    Ok(Entity::Message { fields, header, content: Box::new(content) })
 }
