@@ -315,7 +315,7 @@ pub(super) fn categories(out: &mut Lines, message: &Message) {
     }
 }
 
-fn class_and_priority(out: &mut Lines, message: &Message) {
+pub(super) fn class_and_priority(out: &mut Lines, message: &Message) {
     // MS-OXCICAL §2.1.3.1.1.20.4 and .17.
     out.line(match message.property(property::SENSITIVITY).and_then(Value::number) {
         Some(1 | 2) => "CLASS:PRIVATE",
@@ -386,6 +386,9 @@ fn alarm(out: &mut Lines, message: &Message, method: Method) {
         out.line("END:VALARM");
     }
 }
+
+/// A text that becomes an attachment: its type, its name, and the text.
+pub(super) type TextFile = (&'static str, &'static str, String);
 
 /// Lines of iCalendar or vCard.
 pub(super) struct Lines(pub String);

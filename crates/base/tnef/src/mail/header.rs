@@ -33,8 +33,8 @@ pub(super) fn text(text: &str) -> String {
     if is_plain { fold(&text) } else { encoded_words(&text) }
 }
 
-/// The value of a field whose grammar is unknown. ASCII stays as it is: encoded words mean nothing in
-/// most fields (RFC 2047 §5).
+/// The value of a field whose grammar is unknown. ASCII stays as it is: encoded words mean nothing
+/// in most fields (RFC 2047 §5).
 pub(super) fn value(text: &str) -> String {
     // With the name of the field, a line stays under 998.
     const LONG_MAX: usize = 900;
