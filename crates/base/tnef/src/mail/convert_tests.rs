@@ -197,13 +197,13 @@ const HASHES: [(&str, &str); 16] = [
     ("request", "a4d3e19b9275d9e0"),
     ("answer", "5f3a1169139ac96a"),
     ("cancellation", "07b77d106225d3ef"),
-    ("contact", "f8752e925e06b65a"),
+    ("contact", "a8f6eea14001af35"),
     ("counter-proposal", "6b77639ffc4a7b7e"),
     ("occurrence", "a97989bc596ca2f0"),
     ("whole days", "c8629764d04a9a93"),
     ("changed series", "38d4c8fe37b39c94"),
     ("picture in RTF", "774da7011d971fcd"),
-    ("telephones", "9e4c6ba9450a71c3"),
+    ("telephones", "3d2db7f6e3ad951e"),
     ("files in MacBinary", "37584b11369e2951"),
 ];
 
