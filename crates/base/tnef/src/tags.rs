@@ -35,24 +35,33 @@ pub mod attribute {
 /// Ids of properties: MS-OXPROPS, the names without `PidTag`.
 pub mod property {
     #![allow(missing_docs)]
+    pub const EXPIRY_TIME: u16 = 0x0015;
     pub const IMPORTANCE: u16 = 0x0017;
     pub const MESSAGE_CLASS: u16 = 0x001A;
     pub const READ_RECEIPT_REQUESTED: u16 = 0x0029;
+    pub const REPLY_TIME: u16 = 0x0030;
+    pub const REPORT_TIME: u16 = 0x0032;
     pub const SENSITIVITY: u16 = 0x0036;
     pub const SUBJECT: u16 = 0x0037;
     pub const CLIENT_SUBMIT_TIME: u16 = 0x0039;
     pub const SENT_REPRESENTING_ENTRY_ID: u16 = 0x0041;
     pub const SENT_REPRESENTING_NAME: u16 = 0x0042;
+    pub const ORIGINAL_SUBJECT: u16 = 0x0049;
+    pub const ORIGINAL_SUBMIT_TIME: u16 = 0x004E;
     pub const REPLY_RECIPIENT_ENTRIES: u16 = 0x004F;
     pub const START_DATE: u16 = 0x0060;
     pub const END_DATE: u16 = 0x0061;
     pub const RESPONSE_REQUESTED: u16 = 0x0063;
     pub const SENT_REPRESENTING_ADDRESS_TYPE: u16 = 0x0064;
     pub const SENT_REPRESENTING_EMAIL_ADDRESS: u16 = 0x0065;
+    pub const CONVERSATION_TOPIC: u16 = 0x0070;
+    pub const CONVERSATION_INDEX: u16 = 0x0071;
+    pub const ORIGINAL_DISPLAY_TO: u16 = 0x0074;
     pub const TRANSPORT_MESSAGE_HEADERS: u16 = 0x007D;
     pub const RECIPIENT_TYPE: u16 = 0x0C15;
     pub const SENDER_ENTRY_ID: u16 = 0x0C19;
     pub const SENDER_NAME: u16 = 0x0C1A;
+    pub const SUPPLEMENTARY_INFO: u16 = 0x0C1B;
     pub const SENDER_ADDRESS_TYPE: u16 = 0x0C1E;
     pub const SENDER_EMAIL_ADDRESS: u16 = 0x0C1F;
     pub const DISPLAY_CC: u16 = 0x0E03;
@@ -67,12 +76,16 @@ pub mod property {
     pub const INTERNET_MESSAGE_ID: u16 = 0x1035;
     pub const INTERNET_REFERENCES: u16 = 0x1039;
     pub const IN_REPLY_TO_ID: u16 = 0x1042;
+    pub const LIST_HELP: u16 = 0x1043;
+    pub const LIST_SUBSCRIBE: u16 = 0x1044;
+    pub const LIST_UNSUBSCRIBE: u16 = 0x1045;
     pub const DISPLAY_NAME: u16 = 0x3001;
     pub const ADDRESS_TYPE: u16 = 0x3002;
     pub const EMAIL_ADDRESS: u16 = 0x3003;
     pub const CREATION_TIME: u16 = 0x3007;
     pub const LAST_MODIFICATION_TIME: u16 = 0x3008;
     pub const ATTACH_DATA: u16 = 0x3701;
+    pub const ATTACH_ENCODING: u16 = 0x3702;
     pub const ATTACH_EXTENSION: u16 = 0x3703;
     pub const ATTACH_FILENAME: u16 = 0x3704;
     pub const ATTACH_METHOD: u16 = 0x3705;
@@ -105,14 +118,19 @@ pub mod property {
     pub const HOME_FAX_NUMBER: u16 = 0x3A25;
     pub const TELEX_NUMBER: u16 = 0x3A2C;
     pub const ISDN_NUMBER: u16 = 0x3A2D;
+    pub const ASSISTANT_TELEPHONE_NUMBER: u16 = 0x3A2E;
     pub const HOME2_TELEPHONE_NUMBER: u16 = 0x3A2F;
+    pub const ASSISTANT: u16 = 0x3A30;
+    pub const WEDDING_ANNIVERSARY: u16 = 0x3A41;
     pub const BIRTHDAY: u16 = 0x3A42;
     pub const MIDDLE_NAME: u16 = 0x3A44;
     pub const DISPLAY_NAME_PREFIX: u16 = 0x3A45;
     pub const PROFESSION: u16 = 0x3A46;
     pub const GENERATION: u16 = 0x3A05;
+    pub const SPOUSE_NAME: u16 = 0x3A48;
     /// TTY/TDD: PidTagTelecommunicationsDeviceForDeafTelephoneNumber.
     pub const TEXT_TELEPHONE_NUMBER: u16 = 0x3A4B;
+    pub const MANAGER_NAME: u16 = 0x3A4E;
     pub const NICKNAME: u16 = 0x3A4F;
     pub const PERSONAL_HOME_PAGE: u16 = 0x3A50;
     pub const BUSINESS_HOME_PAGE: u16 = 0x3A51;
@@ -146,8 +164,12 @@ pub const IID_MESSAGE: Guid = standard(0x0002_0307);
 pub const IID_STORAGE: Guid = standard(0x0000_000B);
 /// PS_PUBLIC_STRINGS.
 pub const SET_PUBLIC_STRINGS: Guid = standard(0x0002_0329);
+/// PS_INTERNET_HEADERS.
+pub const SET_INTERNET_HEADERS: Guid = standard(0x0002_0386);
 /// PSETID_Appointment.
 pub const SET_APPOINTMENT: Guid = standard(0x0006_2002);
+/// PSETID_Task.
+pub const SET_TASK: Guid = standard(0x0006_2003);
 /// PSETID_Address.
 pub const SET_ADDRESS: Guid = standard(0x0006_2004);
 /// PSETID_Common.
@@ -159,7 +181,7 @@ pub const SET_MEETING: Guid =
 /// Ids of named properties: MS-OXPROPS, the names without `PidLid`. Each belongs to one set.
 pub mod named {
     #![allow(missing_docs)]
-    use super::{Guid, SET_ADDRESS, SET_APPOINTMENT, SET_COMMON, SET_MEETING};
+    use super::{Guid, SET_ADDRESS, SET_APPOINTMENT, SET_COMMON, SET_MEETING, SET_TASK};
 
     pub const ATTENDEE_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x0001);
     pub const WHERE: (Guid, u32) = (SET_MEETING, 0x0002);
@@ -168,6 +190,11 @@ pub mod named {
     pub const START_RECURRENCE_TIME: (Guid, u32) = (SET_MEETING, 0x000E);
     pub const OWNER_CRITICAL_CHANGE: (Guid, u32) = (SET_MEETING, 0x001A);
     pub const CLEAN_GLOBAL_OBJECT_ID: (Guid, u32) = (SET_MEETING, 0x0023);
+    pub const TASK_STATUS: (Guid, u32) = (SET_TASK, 0x8101);
+    pub const PERCENT_COMPLETE: (Guid, u32) = (SET_TASK, 0x8102);
+    pub const TASK_START_DATE: (Guid, u32) = (SET_TASK, 0x8104);
+    pub const TASK_DUE_DATE: (Guid, u32) = (SET_TASK, 0x8105);
+    pub const TASK_DATE_COMPLETED: (Guid, u32) = (SET_TASK, 0x810F);
     pub const APPOINTMENT_SEQUENCE: (Guid, u32) = (SET_APPOINTMENT, 0x8201);
     pub const BUSY_STATUS: (Guid, u32) = (SET_APPOINTMENT, 0x8205);
     pub const LOCATION: (Guid, u32) = (SET_APPOINTMENT, 0x8208);
@@ -186,11 +213,15 @@ pub mod named {
     pub const TIME_ZONE_DEFINITION_RECUR: (Guid, u32) = (SET_APPOINTMENT, 0x8260);
     pub const REMINDER_DELTA: (Guid, u32) = (SET_COMMON, 0x8501);
     pub const REMINDER_SET: (Guid, u32) = (SET_COMMON, 0x8503);
+    pub const TASK_GLOBAL_ID: (Guid, u32) = (SET_COMMON, 0x8519);
+    pub const FLAG_REQUEST: (Guid, u32) = (SET_COMMON, 0x8530);
     pub const WORK_ADDRESS_STREET: (Guid, u32) = (SET_ADDRESS, 0x8045);
     pub const WORK_ADDRESS_CITY: (Guid, u32) = (SET_ADDRESS, 0x8046);
     pub const WORK_ADDRESS_STATE: (Guid, u32) = (SET_ADDRESS, 0x8047);
     pub const WORK_ADDRESS_POSTAL_CODE: (Guid, u32) = (SET_ADDRESS, 0x8048);
     pub const WORK_ADDRESS_COUNTRY: (Guid, u32) = (SET_ADDRESS, 0x8049);
+    pub const DISTRIBUTION_LIST_ONE_OFF_MEMBERS: (Guid, u32) = (SET_ADDRESS, 0x8054);
+    pub const INSTANT_MESSAGING_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x8062);
     pub const EMAIL1_ADDRESS_TYPE: (Guid, u32) = (SET_ADDRESS, 0x8082);
     pub const EMAIL1_EMAIL_ADDRESS: (Guid, u32) = (SET_ADDRESS, 0x8083);
     pub const EMAIL1_ORIGINAL_DISPLAY_NAME: (Guid, u32) = (SET_ADDRESS, 0x8084);

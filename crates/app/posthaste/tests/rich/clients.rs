@@ -166,6 +166,7 @@ card = vobject.readOne(card.get_content())
 assert (card.fn.value, card.n.value.family, card.email.value) == ("Ana; B", "B", "ana@y.example")
 assert (card.tel.value, card.tel.type_paramlist) == ("+1 2", ["CELL", "VOICE"])
 assert (card.adr.value.city, card.adr.type_param) == ("Z", "WORK")
+assert card.note.value == "notes"
 ours, theirs = event(text(4, "text/calendar"))[1], event(open(sys.argv[4]).read())[1]
 for name in ("DTSTART", "DTEND"):
     assert ours[name].dt == theirs[name].dt, name

@@ -3,6 +3,7 @@
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use posthaste_mime_summary::{CharsetReader, InBounds, html_lines};
 
+use super::report;
 use crate::error::Damage;
 use crate::model::{Message, Value};
 use crate::rtf::Picture;
@@ -72,7 +73,7 @@ impl Bodies {
         if text.is_none() {
             let made = match &html {
                 Some(html) => Some(html_lines(html)),
-                None => message.text(property::REPORT_TEXT),
+                None => report::own_text(message),
             };
             budget.take(len(&made))?;
             text = made.filter(has_words);

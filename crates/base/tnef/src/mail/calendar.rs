@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::dates;
 use super::occurrence::Scope;
-use super::people::{People, Person, Role};
+use super::people::{self, People, Person, Role};
 use super::recurrence::{Changed, Recurrence};
 use super::zone::Zone;
 use crate::model::{Message, Value, find_attribute};
@@ -315,7 +315,7 @@ pub(super) fn categories(out: &mut Lines, message: &Message) {
     }
 }
 
-fn class_and_priority(out: &mut Lines, message: &Message) {
+pub(super) fn class_and_priority(out: &mut Lines, message: &Message) {
     // MS-OXCICAL §2.1.3.1.1.20.4 and .17.
     out.line(match message.property(property::SENSITIVITY).and_then(Value::number) {
         Some(1 | 2) => "CLASS:PRIVATE",
@@ -334,14 +334,15 @@ fn class_and_priority(out: &mut Lines, message: &Message) {
 /// attendees. The organizer may be among the recipients, and is asked nothing.
 fn participants(out: &mut Lines, meeting: Meeting<'_>) {
     let Meeting { message, method, people, .. } = meeting;
+    let sent_by = sent_by(meeting);
     if let Method::Reply(participation) | Method::Counter(participation) = method {
         let first = |wanted: Role| people.recipients.iter().find(|(role, _)| *role == wanted);
         let organizer = first(Role::Organizer).or_else(|| first(Role::To)).map(|(_, person)| person);
         out.person("ORGANIZER", "", organizer);
-        out.person("ATTENDEE", &format!(";PARTSTAT={participation}"), people.from.as_ref());
+        out.person("ATTENDEE", &format!(";PARTSTAT={participation}{sent_by}"), people.from.as_ref());
         return;
     }
-    out.person("ORGANIZER", "", people.from.as_ref());
+    out.person("ORGANIZER", &sent_by, people.from.as_ref());
     if method == Method::Publish {
         return;
     }
@@ -362,6 +363,14 @@ fn participants(out: &mut Lines, meeting: Meeting<'_>) {
     }
 }
 
+/// RFC 5545 §3.2.18: the address of a delegate, as a parameter.
+fn sent_by(meeting: Meeting<'_>) -> String {
+    let from = meeting.people.from.as_ref().and_then(|from| from.address.as_deref());
+    let is_other = |agent: &String| from.is_none_or(|from| !from.eq_ignore_ascii_case(agent));
+    let agent = people::delegate(meeting.message).filter(is_other);
+    agent.map(|agent| format!(";SENT-BY=\"mailto:{agent}\"")).unwrap_or_default()
+}
+
 fn alarm(out: &mut Lines, message: &Message, method: Method) {
     /// MS-OXORMDR §2.2.1.3: this number says the usual time of the reader, which is 15 minutes in
     /// the programs that write it.
@@ -377,6 +386,9 @@ fn alarm(out: &mut Lines, message: &Message, method: Method) {
         out.line("END:VALARM");
     }
 }
+
+/// A text that becomes an attachment: its type, its name, and the text.
+pub(super) type TextFile = (&'static str, &'static str, String);
 
 /// Lines of iCalendar or vCard.
 pub(super) struct Lines(pub String);

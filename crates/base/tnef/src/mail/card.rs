@@ -1,18 +1,48 @@
 //! Contacts as vCard: MS-OXVCARD, RFC 6350.
 
-use super::calendar::{Lines, categories, escape};
+use posthaste_mime_summary::InBounds;
+
+use super::calendar::{Lines, TextFile, categories, escape};
 use super::dates;
-use super::people::mail_address;
+use super::people::{Person, mail_address, members};
 use crate::model::Message;
 use crate::tags::{Guid, named, property};
 
-/// Whether a message of this class is a contact.
-pub(super) fn is_contact(class: &str) -> bool {
-    class.get(..11).is_some_and(|begin| begin.eq_ignore_ascii_case("IPM.Contact"))
+/// The cards of a contact or of a list of people; `None` if the message is neither. `text` is that
+/// of the message.
+pub(super) fn of_message(message: &Message, text: Option<&str>) -> Option<TextFile> {
+    let class = message.class();
+    let is = |name: &str| class.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+    if is("IPM.Contact") {
+        return Some(("text/vcard", "contact.vcf", card(message, text)));
+    }
+    if !is("IPM.DistList") {
+        return None;
+    }
+    let cards: String = members(message).into_iter().map(short_card).collect();
+    (!cards.is_empty()).then_some(("text/vcard", "members.vcf", cards))
 }
 
-/// A contact as vCard 3.0, which every program reads (RFC 2426).
-pub(super) fn card(message: &Message) -> String {
+/// The card of a member of a list. A card of the group could not be read by all: it needs vCard 4.0
+/// (RFC 6350 §6.1.4), and names members by ids of other cards.
+fn short_card(Person { name, address }: Person) -> String {
+    let mut out = Lines(String::new());
+    out.line("BEGIN:VCARD");
+    out.line("VERSION:3.0");
+    let full = name.as_deref().or(address.as_deref()).unwrap_or_default();
+    out.line(&format!("FN:{}", escape(full)));
+    out.line("N:;;;;");
+    out.text("EMAIL;TYPE=INTERNET", address.as_deref());
+    out.line("END:VCARD");
+    out.0
+}
+
+/// Bytes of notes that a card has at most, so that a long text is not in the mail twice. Programs
+/// for contacts limit notes to some 30,000 characters.
+const NOTES_MAX: usize = 64 * 1024;
+
+/// A contact as vCard 3.0, which every program reads (RFC 2426). `notes` are the message's text.
+fn card(message: &Message, notes: Option<&str>) -> String {
     let text = |id| message.text(id).unwrap_or_default();
     let mut out = Lines(String::new());
     out.line("BEGIN:VCARD");
@@ -46,9 +76,21 @@ pub(super) fn card(message: &Message) -> String {
         out.text(name, message.text(id).as_deref());
     }
     categories(&mut out, message);
-    if let Some(at) = message.property(property::BIRTHDAY).and_then(dates::of_value) {
-        out.line(&format!("BDAY:{}", dates::day(dates::nearest_day(at))));
+    let day = |id| message.property(id).and_then(dates::of_value).map(dates::nearest_day).map(dates::day);
+    out.text("BDAY", day(property::BIRTHDAY).as_deref());
+    // MS-OXVCARD has these names for what RFC 2426 has none for.
+    out.text("X-MS-IMADDRESS", message.named_text(named::INSTANT_MESSAGING_ADDRESS).as_deref());
+    for (name, id) in [
+        ("X-MS-MANAGER;TYPE=N", property::MANAGER_NAME),
+        ("X-MS-ASSISTANT;TYPE=N", property::ASSISTANT),
+        ("X-MS-TEL;TYPE=ASSISTANT", property::ASSISTANT_TELEPHONE_NUMBER),
+        ("X-MS-SPOUSE;TYPE=N", property::SPOUSE_NAME),
+    ] {
+        out.text(name, message.text(id).as_deref());
     }
+    out.text("X-MS-ANNIVERSARY", day(property::WEDDING_ANNIVERSARY).as_deref());
+    // RFC 2426 §3.6.2.
+    out.text("NOTE", notes.map(|notes| notes.in_bounds(..notes.floor_char_boundary(NOTES_MAX))));
     out.line("END:VCARD");
     out.0
 }
@@ -182,6 +224,7 @@ fn address(out: &mut Lines, name: &str, [street, city, state, code, country]: [S
 
 #[cfg(test)]
 mod tests {
+    use super::super::people::tests::one_off_entry as one_off;
     use super::*;
     use crate::tags::SET_PUBLIC_STRINGS;
     use crate::{Kind, Name, NameKey, Property, Value, samples};
@@ -203,7 +246,7 @@ mod tests {
             samples::text(0x3A51, "http://work.example/"),
             Property { id: 0x8001, name: Some(Box::new(keywords)), value: Value::Many(Kind::String, words) },
         ]);
-        let card = card(&contact);
+        let card = card(&contact, None);
         for line in [
             "ADR;TYPE=POSTAL,PARCEL:;;Street 1;City;State;12345;Land",
             "ROLE:Baker",
@@ -213,6 +256,63 @@ mod tests {
         ] {
             assert!(card.contains(&format!("\r\n{line}\r\n")), "{line}: {card}");
         }
+    }
+
+    /// RFC 2426 §3.6.2.
+    #[test]
+    fn a_card_has_the_notes() {
+        let card = |notes: &str| super::card(&samples::contact(), Some(notes));
+        assert!(card("Likes tea;\r\nnot coffee\r\n").contains("\r\nNOTE:Likes tea\\;\\nnot coffee\r\n"));
+        assert!(!card(" \r\n").contains("NOTE"));
+        let unfolded = card(&"\u{fc}".repeat(NOTES_MAX)).replace("\r\n ", "");
+        assert_eq!(unfolded.matches('\u{fc}').count(), NOTES_MAX / 2);
+    }
+
+    /// Ids by MS-OXPROPS.
+    #[test]
+    fn a_card_has_the_people_around_a_contact() {
+        let mut contact = samples::contact();
+        contact.properties.extend([
+            Property::named(
+                (named::WORK_ADDRESS_CITY.0, 0x8062),
+                Value::String("ana@chat.example".to_owned()),
+            ),
+            samples::text(0x3A4E, "Boss"),
+            samples::text(0x3A30, "Max; M"),
+            samples::text(0x3A2E, "+9"),
+            samples::text(0x3A48, "Ben"),
+            Property::new(0x3A41, Value::Time(samples::TIME)),
+        ]);
+        let expected = "X-MS-IMADDRESS:ana@chat.example\r\nX-MS-MANAGER;TYPE=N:Boss\r\n\
+X-MS-ASSISTANT;TYPE=N:Max\\; M\r\nX-MS-TEL;TYPE=ASSISTANT:+9\r\nX-MS-SPOUSE;TYPE=N:Ben\r\n\
+X-MS-ANNIVERSARY:20231115\r\nEND:VCARD\r\n";
+        let card = card(&contact, None);
+        assert!(card.ends_with(expected), "{card}");
+    }
+
+    /// MS-OXOCNTC §2.2.2.2: PidLidDistributionListOneOffMembers.
+    #[test]
+    fn a_list_of_people_has_a_card_for_each() {
+        let entries =
+            [one_off("Ana", "ana@y.example"), vec![1, 2, 3], one_off("ben@y.example", "ben@y.example")];
+        let entries = Value::Many(Kind::Binary, entries.into_iter().map(Value::Binary).collect());
+        let list = |class: &str| Message {
+            properties: vec![
+                samples::text(property::MESSAGE_CLASS, class),
+                Property::named((named::WORK_ADDRESS_CITY.0, 0x8054), entries.clone()),
+            ],
+            ..Message::default()
+        };
+        let card = |name: &str, address: &str| {
+            format!(
+                "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:{name}\r\nN:;;;;\r\nEMAIL;TYPE=INTERNET:{address}\r\nEND:VCARD\r\n"
+            )
+        };
+        let both = card("Ana", "ana@y.example") + &card("ben@y.example", "ben@y.example");
+        assert_eq!(of_message(&list("IPM.DistList"), None), Some(("text/vcard", "members.vcf", both)));
+        assert_eq!(of_message(&list("IPM.Note"), None), None);
+        let properties = vec![samples::text(property::MESSAGE_CLASS, "IPM.DistList")];
+        assert_eq!(of_message(&Message { properties, ..Message::default() }, None), None);
     }
 
     /// Each kind of number, by the id that MS-OXPROPS has for it.
@@ -241,7 +341,7 @@ mod tests {
         let mut contact = samples::contact();
         contact.properties.retain(|property| property.id != property::MOBILE_TELEPHONE_NUMBER);
         contact.properties.extend(kinds.map(|(id, _)| samples::text(id, &format!("+{id}"))));
-        let card = card(&contact);
+        let card = card(&contact, None);
         for (id, kind) in kinds {
             assert!(card.contains(&format!("\r\nTEL;TYPE={kind}:+{id}\r\n")), "{id:#x}: {card}");
         }
@@ -262,7 +362,7 @@ mod tests {
             Property::new(0x3A2F, list(&["+3", "+4"])),
         ]);
         let tel = |kind: &str, number: &str| format!("TEL;TYPE={kind},VOICE:{number}\r\n");
-        let card = card(&contact);
+        let card = card(&contact, None);
         let both =
             [tel("CELL", "+1 2"), tel("WORK", "+1"), tel("WORK", "+2"), tel("HOME", "+3"), tel("HOME", "+4")];
         assert!(card.contains(&both.concat()), "{card}");
@@ -270,6 +370,6 @@ mod tests {
         let many: Vec<_> = (0..1_000).map(|number| format!("+{number}")).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         contact.properties = vec![Property::new(0x3A2F, list(&many))];
-        assert_eq!(super::card(&contact).matches("TEL;").count(), NUMBERS_MAX);
+        assert_eq!(super::card(&contact, None).matches("TEL;").count(), NUMBERS_MAX);
     }
 }

@@ -255,7 +255,10 @@ impl<'m> Conversion<'m> {
         let fields = header_fields(&rich, &own).into_iter();
         let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
-        let whole = Whole::of(&rich, &people, &mut self.budget)?;
+        let mut whole = Whole::of(&rich, &people, &mut self.budget)?;
+        if !self.has_others(part) {
+            whole.add_report(&rich, &mut self.budget)?;
+        }
         let class = rich.class();
         if whole.is_empty() && !is_note(&class) && !(is_notice(&class) && self.has_others(part)) {
             return Err(Damage::Empty { class });

@@ -139,9 +139,16 @@ fn corpus() -> Vec<(&'static str, Vec<u8>)> {
     };
     let rtf = b"{\\rtf1\\ansi\\ansicpg1252 {\\b bold} {\\i it\\'e9} \\ul u\\ul0\\par two\\u8211?\\tab x}";
     let rtf = Property::new(property::RTF_COMPRESSED, Value::Binary(crate::rtf::compress(rtf)));
-    let mut contact = html();
-    contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
-    contact.properties.push(samples::text(property::DISPLAY_NAME, "Ana; B"));
+    let deleted = crate::rtf::compress(b"{\\rtf1\\ansi a {\\deleted old}{\\revised new}\\par}");
+    let deleted = Property::new(property::RTF_COMPRESSED, Value::Binary(deleted));
+    let of_class = |class: &[u8], property: Property| {
+        let mut rich = html();
+        rich.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: class.to_vec() }];
+        rich.properties.push(property);
+        rich
+    };
+    let contact = of_class(b"IPM.Contact\0", samples::text(property::DISPLAY_NAME, "Ana; B"));
+    let due = Property::named(named::TASK_DUE_DATE, Value::Time(samples::TIME));
     let mail = |rich: &Message| samples::mail(rich);
     vec![
         ("note", mail(&samples::note())),
@@ -160,6 +167,8 @@ fn corpus() -> Vec<(&'static str, Vec<u8>)> {
         ("picture in RTF", mail(&with(vec![samples::picture_in_rtf()]))),
         ("telephones", mail(&with_telephones())),
         ("files in MacBinary", mail(&with_files_of_a_mac())),
+        ("deleted text", mail(&with(vec![deleted]))),
+        ("task", mail(&of_class(b"IPM.Task\0", due))),
     ]
 }
 
@@ -188,7 +197,7 @@ fn with_files_of_a_mac() -> Message {
 }
 
 /// The first bytes of the SHA-256 of what [`corpus`] becomes.
-const HASHES: [(&str, &str); 16] = [
+const HASHES: [(&str, &str); 18] = [
     ("note", "7a8c4add8a7d5778"),
     ("bare note", "fd203fc84f70f762"),
     ("html", "ae0bce0d23695421"),
@@ -197,14 +206,16 @@ const HASHES: [(&str, &str); 16] = [
     ("request", "a4d3e19b9275d9e0"),
     ("answer", "5f3a1169139ac96a"),
     ("cancellation", "07b77d106225d3ef"),
-    ("contact", "f8752e925e06b65a"),
+    ("contact", "a8f6eea14001af35"),
     ("counter-proposal", "6b77639ffc4a7b7e"),
     ("occurrence", "a97989bc596ca2f0"),
     ("whole days", "c8629764d04a9a93"),
     ("changed series", "38d4c8fe37b39c94"),
     ("picture in RTF", "774da7011d971fcd"),
-    ("telephones", "9e4c6ba9450a71c3"),
+    ("telephones", "3d2db7f6e3ad951e"),
     ("files in MacBinary", "37584b11369e2951"),
+    ("deleted text", "c713bf848c4dbe04"),
+    ("task", "b8f1107a6a984087"),
 ];
 
 /// Stored messages have a hash of these bytes. A program that gives others cannot show them: see
@@ -408,7 +419,7 @@ fn a_contact_is_a_card() {
     assert_eq!(
         text_of(&mime, place),
         "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\\; B\r\nN:B;;;;\r\nEMAIL;TYPE=INTERNET:ana@y.example\r\n\
-TEL;TYPE=CELL,VOICE:+1 2\r\nADR;TYPE=WORK:;;;Z;;;\r\nEND:VCARD\r\n"
+TEL;TYPE=CELL,VOICE:+1 2\r\nADR;TYPE=WORK:;;;Z;;;\r\nNOTE:notes\r\nEND:VCARD\r\n"
     );
 }
 
@@ -484,7 +495,7 @@ fn an_event_without_a_length_and_a_card_without_parts_of_a_name() {
     contact.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Contact\0".to_vec() }];
     let mime = converted(&samples::mail(&contact));
     let card = text_of(&mime, tree(&mime).len() - 1);
-    assert_eq!(card, "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\r\nN:;;;;\r\nEND:VCARD\r\n");
+    assert_eq!(card, "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Ana\r\nN:;;;;\r\nNOTE:notes\r\nEND:VCARD\r\n");
 }
 
 #[test]

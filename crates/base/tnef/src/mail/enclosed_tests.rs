@@ -2,13 +2,89 @@
 
 use super::kept::{COMMENT, with_text};
 use super::*;
-use crate::Attachment;
+use crate::tags::SET_INTERNET_HEADERS;
+use crate::{Attachment, Name, NameKey};
 
 /// A note that forwards a message with this header.
 fn forwards(came: &str) -> Message {
     let mut inner = samples::with_html("Inner", "<p>inner</p>");
     inner.properties.push(samples::text(property::TRANSPORT_MESSAGE_HEADERS, came));
     Message { attachments: vec![samples::forwarded(inner)], ..samples::with_html("x", "<p>a</p>") }
+}
+
+/// A property of PS_INTERNET_HEADERS.
+fn named_field(name: &str, value: &str) -> Property {
+    let name = Name { set: SET_INTERNET_HEADERS, key: NameKey::Text(name.to_owned()) };
+    Property { id: 0x8000, name: Some(Box::new(name)), value: Value::String(value.to_owned()) }
+}
+
+/// A message with these properties, and the place of the message that it forwards.
+fn forwarded_with(properties: Vec<Property>) -> (Vec<u8>, usize) {
+    let mut inner = samples::with_html("Inner", "<p>inner</p>");
+    inner.properties.extend(properties);
+    let outer =
+        Message { attachments: vec![samples::forwarded(inner)], ..samples::with_html("x", "<p>a</p>") };
+    let mime = converted(&samples::mail(&outer));
+    let place = tree(&mime).iter().position(|media| media.ends_with("message/rfc822")).expect("a message");
+    (mime, place + 1)
+}
+
+/// MS-OXCMAIL: PS_INTERNET_HEADERS, the conversation, the flag, the list.
+#[test]
+fn an_enclosed_message_has_the_fields_of_its_properties() {
+    let long = format!("<https://x.example/{}>", "y".repeat(100));
+    let (mime, place) = forwarded_with(vec![
+        samples::text(property::TRANSPORT_MESSAGE_HEADERS, "X-A: came\r\n\r\n"),
+        named_field("x-a", "hidden"),
+        named_field("Subject", "hidden"),
+        named_field("X-Own", "Gr\u{fc}\u{df}e\r\nX-B: b"),
+        named_field("x-own", "hidden"),
+        named_field("Content-Type", "hidden/x"),
+        named_field("MIME-Version", "hidden"),
+        named_field("--b", "hidden"),
+        named_field("X B", "hidden"),
+        named_field("X:B", "hidden"),
+        named_field("", "hidden"),
+        named_field("X-Microsoft-Exchange-Organization-A", "hidden"),
+        samples::text(0x0070, "The topic"),
+        Property::new(0x0071, Value::Binary(vec![0; 54])),
+        Property::new(0x0015, Value::Time(samples::TIME + samples::HOUR)),
+        Property::new(0x0030, Value::Time(samples::TIME)),
+        Property::named((named::REMINDER_SET.0, 0x8530), Value::String("Follow up".to_owned())),
+        samples::text(0x1043, "<mailto:help@x.example>"),
+        samples::text(0x1045, &long),
+    ]);
+    for (name, expected) in [
+        ("x-a", "came"),
+        ("subject", "Inner"),
+        ("x-own", "Gr\u{fc}\u{df}e  X-B: b"),
+        ("thread-topic", "The topic"),
+        ("expires", "Tue, 14 Nov 2023 23:13:20 +0000"),
+        ("reply-by", "Tue, 14 Nov 2023 22:13:20 +0000"),
+        ("x-message-flag", "Follow up"),
+        ("list-help", "<mailto:help@x.example>"),
+        ("list-unsubscribe", long.as_str()),
+    ] {
+        assert_eq!(field(&mime, place, name), expected, "{name}");
+    }
+    assert_eq!(field(&mime, place, "thread-index").replace(' ', ""), "A".repeat(72));
+    assert!(memmem::find(&mime, b"hidden").is_none());
+    // They are those of the message inside, and a time for the answer needs a flag.
+    assert_eq!(field(&mime, 0, "x-own"), "");
+    let (mime, place) = forwarded_with(vec![Property::new(0x0030, Value::Time(samples::TIME))]);
+    assert_eq!(field(&mime, place, "reply-by"), "");
+}
+
+#[test]
+fn fields_of_properties_are_bounded() {
+    let lines = |properties: Vec<Property>| {
+        let (mime, _) = forwarded_with(properties);
+        memmem::find_iter(&mime, b"\nX-Many-").count()
+    };
+    let many = |value: &str| (0..2_000).map(|n| named_field(&format!("X-Many-{n}"), value)).collect();
+    assert_eq!(lines(many("x")), 1_000);
+    let fields = lines(many(&"xyz ".repeat(100)));
+    assert!((100..165).contains(&fields), "{fields}");
 }
 
 /// A note with a file of this type.

@@ -33,6 +33,16 @@ pub(super) fn text(text: &str) -> String {
     if is_plain { fold(&text) } else { encoded_words(&text) }
 }
 
+/// The value of a field whose grammar is unknown. ASCII stays as it is: encoded words mean nothing
+/// in most fields (RFC 2047 §5).
+pub(super) fn value(text: &str) -> String {
+    // With the name of the field, a line stays under 998.
+    const LONG_MAX: usize = 900;
+    let text = clean(text);
+    let is_plain = text.is_ascii() && text.split(' ').all(|word| word.len() < LONG_MAX);
+    if is_plain { fold(&text) } else { encoded_words(&text) }
+}
+
 /// Breaks at spaces, so that lines stay short. A line of nothing but white space would end the
 /// header for some programs, so runs of spaces stay together.
 fn fold(text: &str) -> String {
@@ -147,6 +157,9 @@ mod tests {
             text(&"word ".repeat(100)).split("\r\n").all(|line| line.len() < 78 && !line.trim().is_empty())
         );
         assert!(text(&"ü".repeat(100)).split("\r\n").all(|line| line.len() <= 76));
+        let long = format!("x={}", "y".repeat(300));
+        assert_eq!((value(&long), value("a\r\nb"), value("ü")), (long, "a  b".into(), text("ü")));
+        assert!(value(&"y".repeat(1_000)).split("\r\n").all(|line| line.len() <= 76));
         assert_eq!(phrase("A \"B\" C"), "\"A \\\"B\\\" C\"");
         assert_eq!(phrase("Zoë"), "=?utf-8?B?Wm/Dqw==?=");
     }

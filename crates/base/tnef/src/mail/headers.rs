@@ -1,13 +1,18 @@
 //! The header fields of a message, out of its properties.
 
+use std::collections::HashSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use posthaste_mime_summary::{HeaderFields, InBounds, Structure};
 
+use super::body::TextBudget;
 use super::calendar::Method;
 use super::dates;
 use super::header;
 use super::people::{self, People, Person, Role, reply_recipients};
-use crate::model::{Message, Value, find_attribute};
-use crate::tags::{attribute, property};
+use crate::model::{Message, Name, NameKey, Value, find_attribute};
+use crate::tags::{SET_INTERNET_HEADERS, attribute, named, property};
 
 /// Octets of a header that an embedded message may have.
 const HEADER_MAX: usize = 64 * 1024;
@@ -15,34 +20,79 @@ const HEADER_MAX: usize = 64 * 1024;
 /// The header of an embedded message: the fields with which it came, and what these lack
 /// (MS-OXOMSG §2.2.1.61). Content-* and MIME-Version are left out. They describe the content as it
 /// was.
-pub(super) fn header_of_embedded(message: &Message, people: &People) -> String {
+pub(super) fn header_of_embedded(message: &Message, people: &People, budget: &mut TextBudget) -> String {
     let came = message.text(property::TRANSPORT_MESSAGE_HEADERS).unwrap_or_default();
     let came = format!("{}\r\n\r\n", came.in_bounds(..came.floor_char_boundary(HEADER_MAX)).trim_end());
     let mut out = String::new();
-    let mut names = Vec::new();
+    let mut known = HashSet::new();
     let structure = Structure::parse(came.as_bytes());
     let header = structure.parts().first().map(|part| part.header).unwrap_or_default();
     for field in HeaderFields::new(came.as_bytes(), header) {
         let lines = came.in_bounds(field.span().range().start..field.value_span().range().end);
         let name = String::from_utf8_lossy(field.name(came.as_bytes())).to_ascii_lowercase();
-        // RFC 2046 §5.1.1: two hyphens might begin a delimiter of a multipart around the message.
-        let is_name =
-            !name.is_empty() && !name.starts_with("--") && name.bytes().all(|b| matches!(b, b'!'..=b'~'));
-        if name.starts_with("content-") || name == "mime-version" || !is_name || !may_stand(lines) {
+        if !may_name(&name) || !may_stand(lines) {
             continue;
         }
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
             out.push_str(line);
             out.push_str("\r\n");
         }
-        names.push(name);
+        known.insert(name);
     }
     for (name, value) in header_fields(message, people).into_iter().chain(embedded_fields(message, people)) {
-        if !names.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        if known.insert(name.to_ascii_lowercase()) {
             out.push_str(&format!("{name}: {value}\r\n"));
         }
     }
+    add_named_fields(&mut out, message, known, budget);
     out
+}
+
+/// Whether a field with this name, in lower case, may be in the header of an embedded message.
+fn may_name(name: &str) -> bool {
+    // RFC 2046 §5.1.1: two hyphens might begin a delimiter of a multipart around the message.
+    let is_name =
+        !name.is_empty() && !name.starts_with("--") && name.bytes().all(|b| matches!(b, b'!'..=b'~'));
+    is_name && !name.starts_with("content-") && name != "mime-version"
+}
+
+/// Fields that properties have under their own names: MS-OXCMAIL, PS_INTERNET_HEADERS. Those that
+/// Exchange reserves for itself are left out, as that document wants it. `known` are the names of
+/// fields that the header has.
+fn add_named_fields(
+    out: &mut String,
+    message: &Message,
+    mut known: HashSet<String>,
+    budget: &mut TextBudget,
+) {
+    /// Octets of a name at most, so that a line has room for the value.
+    const NAME_MAX: usize = 76;
+    /// A message of a long way through filters has some fifty.
+    const COUNT_MAX: usize = 1_000;
+    const RESERVED: [&str; 2] = ["x-microsoft-exchange-organization", "x-microsoft-exchange-forest"];
+    let code_page = message.text_code_page();
+    let (mut room, mut count) = ((budget.left() / 2).min(HEADER_MAX), 0);
+    for property in &message.properties {
+        let Some(Name { set, key: NameKey::Text(name) }) = property.name.as_deref() else { continue };
+        let lower = name.to_ascii_lowercase();
+        let is_field = *set == SET_INTERNET_HEADERS
+            && may_name(&lower)
+            && name.len() <= NAME_MAX
+            && !name.contains(':')
+            && !RESERVED.iter().any(|begin| lower.starts_with(begin));
+        if !is_field || count == COUNT_MAX {
+            continue;
+        }
+        let Some(value) = property.value.text(code_page) else { continue };
+        let value = header::value(&value);
+        let field = format!("{name}: {value}\r\n");
+        let fits = !value.is_empty() && field.len() <= room;
+        if fits && known.insert(lower) && budget.take(field.len()).is_ok() {
+            room -= field.len();
+            count += 1;
+            out.push_str(&field);
+        }
+    }
 }
 
 /// Whether the lines of a field are valid as they are: RFC 5322 §2.1.1 and §2.2.
@@ -143,7 +193,39 @@ fn embedded_fields(message: &Message, people: &People) -> Vec<(&'static str, Str
     let wants_receipt = message.property(property::READ_RECEIPT_REQUESTED).and_then(Value::number) == Some(1);
     let receiver = people.from.as_ref().filter(|from| wants_receipt && from.address.is_some());
     fields.extend(receiver.map(|from| ("Disposition-Notification-To", from.in_header())));
+    fields.extend(thread_fields(message));
+    let time = |id| message.property(id).and_then(dates::of_value).map(dates::in_mail);
+    fields.extend(time(property::EXPIRY_TIME).map(|at| ("Expires", at)));
+    // MS-OXCMAIL: a message has a time for the answer only if it has a flag.
+    if let Some(flag) = message.named_text(named::FLAG_REQUEST).filter(|flag| !flag.trim().is_empty()) {
+        fields.push(("X-Message-Flag", header::text(&flag)));
+        fields.extend(time(property::REPLY_TIME).map(|at| ("Reply-By", at)));
+    }
+    // RFC 2369 §3.
+    for (name, id) in [
+        ("List-Help", property::LIST_HELP),
+        ("List-Subscribe", property::LIST_SUBSCRIBE),
+        ("List-Unsubscribe", property::LIST_UNSUBSCRIBE),
+    ] {
+        let value = message.text(id).map(|text| header::value(&text)).filter(|value| !value.is_empty());
+        fields.extend(value.map(|value| (name, value)));
+    }
     fields
+}
+
+/// The fields by which Outlook joins a conversation: MS-OXOMSG §2.2.1.3 and §2.2.1.5.
+fn thread_fields(message: &Message) -> Vec<(&'static str, String)> {
+    /// A header of 22 bytes, and five for each answer: this has room for 200 of them.
+    const INDEX_MAX: usize = 1_024;
+    /// Bytes that become 64 characters of a line.
+    const PIECE: usize = 48;
+    let topic = message.text(property::CONVERSATION_TOPIC).map(|topic| header::text(&topic));
+    let topic = topic.filter(|topic| !topic.is_empty()).map(|topic| ("Thread-Topic", topic));
+    let index = message.property(property::CONVERSATION_INDEX).and_then(Value::bytes);
+    let index = index.filter(|index| !index.is_empty() && index.len() <= INDEX_MAX);
+    let pieces = |index: &[u8]| index.chunks(PIECE).map(|piece| STANDARD.encode(piece)).collect::<Vec<_>>();
+    let index = index.map(|index| ("Thread-Index", pieces(index).join("\r\n ")));
+    topic.into_iter().chain(index).collect()
 }
 
 /// Ids that may be in a header as they are: RFC 5322 §3.6.4.

@@ -173,11 +173,15 @@ fn name_of(attachment: &Attachment, code_pages: CodePages, extension: Option<&st
     Some(format!("{name}{more}"))
 }
 
-/// The file of classic Mac OS that an attachment says it is: MS-OXTNEF §2.1.3.3.15.
+/// The file of classic Mac OS that an attachment says it is: MS-OXTNEF §2.1.3.3.15, or
+/// PidTagAttachEncoding (MS-OXCMSG §2.2.2.20).
 fn mac_binary<'m>(attachment: &Attachment, inner: &Inner<'m>) -> Option<MacBinary<'m>> {
     const IS_MAC_BINARY: u32 = 1;
+    const ENCODING: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x14, 0x03, 0x0B, 0x01];
+    let encoding = || find(&attachment.properties, property::ATTACH_ENCODING).and_then(Value::bytes);
+    let is_flagged = attachment.rendering.flags & IS_MAC_BINARY != 0;
     match inner {
-        Inner::Bytes(bytes) if attachment.rendering.flags & IS_MAC_BINARY != 0 => MacBinary::of(bytes),
+        Inner::Bytes(bytes) if is_flagged || encoding() == Some(ENCODING) => MacBinary::of(bytes),
         _ => None,
     }
 }
@@ -400,6 +404,26 @@ mod tests {
             let item = Item::of(&attachment, code_pages).expect("a file");
             let Inner::Bytes(content) = item.inner else { panic!("no bytes") };
             assert_eq!((item.name.as_deref(), item.media.as_str(), content), expected);
+        }
+    }
+
+    /// MS-OXCMSG §2.2.2.20, without the flag of the rendering.
+    #[test]
+    fn the_encoding_of_an_attachment_says_macbinary() {
+        let code_pages = CodePages { text: 1252, attributes: 1252 };
+        let file = mac_file("Read me.txt", b"data", b"");
+        let known = b"\x2A\x86\x48\x86\xF7\x14\x03\x0B\x01";
+        for (encoding, expected) in
+            [(&known[..], &b"data"[..]), (&known[..8], &file[..]), (&known[..0], &file[..])]
+        {
+            let properties = vec![
+                Property::new(0x3702, Value::Binary(encoding.to_vec())),
+                Property::new(property::ATTACH_DATA, Value::Binary(file.clone())),
+            ];
+            let attachment = Attachment { properties, ..Attachment::default() };
+            let item = Item::of(&attachment, code_pages).expect("a file");
+            let Inner::Bytes(content) = item.inner else { panic!("no bytes") };
+            assert_eq!(content, expected, "{encoding:x?}");
         }
     }
 

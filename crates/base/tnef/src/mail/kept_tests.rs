@@ -85,12 +85,30 @@ fn reports_have_their_text_and_nothing_is_made_empty() {
         let mime = converted(&with_text(&report, COMMENT));
         assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " text/plain"], "{class}");
     }
+    // One without a text says what its properties say, unless another part has words.
+    let bare_report = of_class("Report.IPM.Note.NDR", vec![samples::text(0x0049, "Plans")]);
+    let expected = "The message was not delivered.\r\n\r\nSubject: Plans";
+    assert_eq!(text_of(&converted(&bare("Subject: x\r\n", &bare_report)), 0).trim_end(), expected);
+    assert_eq!(tree(&converted(&with_text(&bare_report, COMMENT))), ["multipart/mixed", " text/plain"]);
+    let outer =
+        Message { attachments: vec![samples::forwarded(bare_report)], ..samples::with_html("x", "a") };
+    let mime = converted(&samples::mail(&outer));
+    assert_eq!(text_of(&mime, tree(&mime).len() - 1).trim_end(), expected);
     let forward = of_class("IPM.Schedule.Meeting.Notification.Forward", vec![]);
     let class = forward.class();
     assert_eq!(convert(&bare("", &forward)), Err(Damage::Empty { class }));
     // Another part says what there is to say.
     assert_eq!(tree(&converted(&with_text(&forward, COMMENT))), ["multipart/mixed", " text/plain"]);
     assert_eq!(tree(&converted(&bare("Subject: x\r\n", &of_class("IPM.Note", vec![])))), ["text/plain"]);
+}
+
+#[test]
+fn a_task_without_text_is_a_calendar() {
+    let due = Property::named(named::TASK_DUE_DATE, Value::Time(samples::TIME));
+    let mime = converted(&with_text(&of_class("IPM.Task", vec![due]), COMMENT));
+    assert_eq!(tree(&mime), ["multipart/mixed", " text/plain", " text/calendar"]);
+    assert!(field(&mime, 2, "content-disposition").contains("task.ics"));
+    assert!(calendar(&mime).contains("\r\nDUE;VALUE=DATE:20231115\r\n"));
 }
 
 #[test]

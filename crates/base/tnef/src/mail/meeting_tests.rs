@@ -54,6 +54,25 @@ fn an_answer_is_requested_unless_the_organizer_wants_none() {
     }
 }
 
+/// RFC 5545 §3.2.18.
+#[test]
+fn a_delegate_who_sends_for_another_person_is_named() {
+    let sent = |class: &str, begins: &str, sender: &str| {
+        lines(class, vec![samples::text(property::SENDER_SMTP_ADDRESS, sender)], begins)
+    };
+    let by = ";SENT-BY=\"mailto:agent@x.example\"";
+    let organizer = |by: &str| vec![format!("ORGANIZER;CN=\"Sender\"{by}:mailto:sender@x.example")];
+    for class in [REQUEST, "IPM.Schedule.Meeting.Canceled", "IPM.Appointment"] {
+        assert_eq!(sent(class, "ORGANIZER", "agent@x.example"), organizer(by));
+        // It is the person that the properties or the header name.
+        for same in ["Emile@x.example", "SENDER@x.example"] {
+            assert_eq!(sent(class, "ORGANIZER", same), organizer(""));
+        }
+    }
+    let attendee = format!("ATTENDEE;CN=\"Sender\";PARTSTAT=ACCEPTED{by}:mailto:sender@x.example");
+    assert_eq!(sent("IPM.Schedule.Meeting.Resp.Pos", "ATTENDEE", "agent@x.example"), [attendee]);
+}
+
 #[test]
 fn a_class_may_have_a_name_of_its_own() {
     for (class, method) in [

@@ -25,7 +25,9 @@ mod occurrence;
 mod outer_text;
 mod people;
 mod recurrence;
+mod report;
 mod sources;
+mod task;
 mod whole;
 mod zone;
 

@@ -8,7 +8,7 @@ use super::header;
 use crate::charset;
 use crate::model::{Message, Property, Value, find, find_attribute};
 use crate::reader::Reader;
-use crate::tags::{Guid, attribute, property};
+use crate::tags::{Guid, attribute, named, property};
 
 /// Someone with a name, an address, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -225,15 +225,26 @@ const UTF_16: u32 = 1200;
 /// clients have attFrom. Of these, one who has an address counts, since a name alone cannot be
 /// answered.
 fn sender(message: &Message) -> Option<Person> {
-    let represented =
-        SENT_REPRESENTING.person(&message.properties, message.text_code_page(), Untyped::Unknown);
     let old = || of_attribute(find_attribute(&message.attributes, attribute::FROM)?, message.code_page);
-    let mut all = [represented, agent(message), old()].into_iter().flatten();
+    let mut all = [represented(message), agent(message), old()].into_iter().flatten();
     let first = all.next()?;
     if first.address.is_some() {
         return Some(first);
     }
     all.find(|person| person.address.is_some()).or(Some(first))
+}
+
+/// The person on whose behalf a message was sent, or the sender: PidTagSentRepresentingName and
+/// similar properties.
+fn represented(message: &Message) -> Option<Person> {
+    SENT_REPRESENTING.person(&message.properties, message.text_code_page(), Untyped::Unknown)
+}
+
+/// The address of a sender who acts for another person. The properties must name both: a header
+/// around them may have another address of the same person.
+pub(super) fn delegate(message: &Message) -> Option<String> {
+    let (represented, agent) = (represented(message)?.address?, agent(message)?.address?);
+    (!agent.eq_ignore_ascii_case(&represented)).then_some(agent)
 }
 
 /// The sender of a message, on behalf of another person or not: PidTagSenderName and similar
@@ -265,6 +276,18 @@ pub(super) fn reply_recipients(message: &Message) -> Vec<Person> {
     people.filter(|person| person.address.is_some()).collect()
 }
 
+/// The members of a list of people: PidLidDistributionListOneOffMembers, entries that have names
+/// and addresses. Outlook keeps it under 15,000 bytes.
+pub(super) fn members(message: &Message) -> Vec<Person> {
+    const COUNT_MAX: usize = 1_000;
+    let code_page = message.text_code_page();
+    let entries =
+        message.named(named::DISTRIBUTION_LIST_ONE_OFF_MEMBERS).map(Value::each).unwrap_or_default();
+    let entries = entries.iter().take(COUNT_MAX).filter_map(Value::bytes);
+    let people = entries.filter_map(|entry| OneOff::read(entry, code_page));
+    people.filter_map(|one| Person::new(one.name, one.address)).collect()
+}
+
 /// attFrom: MS-OXTNEF §2.1.3.3.8. Four numbers of 16 bits (a mark, the length of all, of the name
 /// and of the address), the name and the address as `SMTP:local@domain`.
 fn of_attribute(data: &[u8], code_page: u32) -> Option<Person> {
@@ -283,7 +306,8 @@ fn of_attribute(data: &[u8], code_page: u32) -> Option<Person> {
     Person::new(Some(text(name)), address.get(5..).filter(|_| is_smtp).map(str::to_owned))
 }
 
-fn recipient(row: &[Property], code_page: u32) -> Option<(Role, Person)> {
+/// A recipient of a message, out of a row of its table.
+pub(super) fn recipient(row: &[Property], code_page: u32) -> Option<(Role, Person)> {
     /// The bit recipOrganizer: MS-OXOCAL §2.2.4.10.1.
     const IS_ORGANIZER: i64 = 2;
     let person = RECIPIENT.person(row, code_page, Untyped::Smtp)?;
@@ -312,7 +336,7 @@ pub(super) fn mail_address(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::Attribute;
     use crate::samples::text;
@@ -336,6 +360,15 @@ mod tests {
 
     fn latin_1(text: &str) -> Vec<u8> {
         text.chars().map(|c| c as u8).collect()
+    }
+
+    /// An entry of someone with this name and address.
+    pub fn one_off_entry(name: &str, address: &str) -> Vec<u8> {
+        let mut bytes = [&[0; 4][..], &OneOff::PROVIDER, &[0, 0, 1, 0x90]].concat();
+        for text in [name, "SMTP", address] {
+            bytes.extend(utf_16(&format!("{text}\0")));
+        }
+        bytes
     }
 
     fn entry(id: u16, bytes: Vec<u8>) -> Property {

@@ -13,6 +13,7 @@ use super::header;
 use super::headers::{header_of_embedded, subject};
 use super::item::{CodePages, Disposition, ID_MAX, Inner, Item, extension_of};
 use super::people::People;
+use super::{report, task};
 use crate::error::Damage;
 use crate::model::{Attachment, Content, Message, Value, find, find_attribute};
 use crate::rtf::Picture;
@@ -64,7 +65,6 @@ impl<'m> Whole<'m> {
                 Inner::Elsewhere(path) => attachments.push(item.reference(path)),
             }
         }
-        let class = message.class();
         let subject = subject(message);
         let meeting = method.and_then(|method| {
             let (subject, description) = (subject.as_deref(), text.as_deref());
@@ -75,13 +75,26 @@ impl<'m> Whole<'m> {
             let media = format!("text/calendar; method={}", method.name());
             Some(Entity::Text { media, fields: vec![], text })
         });
-        if card::is_contact(&class) {
-            let name = header::parameter("filename", "contact.vcf");
+        let more = [
+            card::of_message(message, text.as_deref()),
+            task::task(message, subject.as_deref(), text.as_deref()),
+        ];
+        for (media, name, text) in more.into_iter().flatten() {
+            let _ = budget.take(text.len().min(budget.left()));
+            let name = header::parameter("filename", name);
             let fields = vec![("Content-Disposition", format!("attachment{name}"))];
-            let text = card::card(message);
-            attachments.push(Entity::Text { media: "text/vcard".to_owned(), fields, text });
+            attachments.push(Entity::Text { media: media.to_owned(), fields, text });
         }
         Ok(Self { text, html, shown, meeting, attachments })
+    }
+
+    /// Gives a report without any text the one that its properties say.
+    pub fn add_report(&mut self, message: &Message, budget: &mut TextBudget) -> Result<(), Damage> {
+        if self.text.is_none() && self.html.is_none() {
+            self.text = report::text(message);
+            budget.take(self.text.as_ref().map_or(0, String::len))?;
+        }
+        Ok(())
     }
 
     /// Whether it has nothing that mail can show.
@@ -266,7 +279,10 @@ fn shown_locations(html: &str) -> HashSet<&str> {
 /// A message inside an attachment.
 fn embedded<'m>(item: &Item<'_>, inner: &'m Message, budget: &mut TextBudget) -> Result<Entity<'m>, Damage> {
     let people = People::of_message(inner);
-    let content = Whole::of(inner, &people, budget)?.into_entity();
+    let mut content = Whole::of(inner, &people, budget)?;
+    content.add_report(inner, budget)?;
+    let content = content.into_entity();
     let fields = item.message_fields(subject(inner));
-    Ok(Entity::Message { fields, header: header_of_embedded(inner, &people), content: Box::new(content) })
+    let header = header_of_embedded(inner, &people, budget);
+    Ok(Entity::Message { fields, header, content: Box::new(content) })
 }

@@ -4,7 +4,8 @@
 //! …}`. It is also in the text outside what `\htmlrtf … \htmlrtf0` encloses. Read so, it is
 //! exactly the HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic,
 //! underlined and struck text, links. Lists become paragraphs with their bullets. A text box is
-//! where it is anchored. Pictures are parts of the message: [`super::pictures`].
+//! where it is anchored. Pictures are parts of the message: [`super::pictures`]. Text that a tracked
+//! change deletes is left out.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use posthaste_mime_summary::InBounds;
 
 use super::pictures::{PICTURES_MAX, Picture, Pictures};
 use super::simple::{Position, Simple, take_back};
-use super::style::{BOLD, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED};
+use super::style::{BOLD, DELETED, HIDDEN, ITALIC, STRUCK, Style, UNDERLINED, UNSEEN};
 use super::token::{Token, Tokens};
 use super::words::{self, SYMBOL};
 use crate::charset;
@@ -357,6 +358,7 @@ impl Machine {
     fn word(&mut self, word: &[u8], number: Option<i32>, is_optional: bool) -> Result<(), Damage> {
         let is_on = number != Some(0);
         match word {
+            b"line" | b"par" if self.is_deleted() => {}
             b"line" => return self.line_end(LineEnd::WithinParagraph),
             b"par" | b"row" | b"page" | b"sect" => return self.line_end(LineEnd::OfParagraph),
             b"b" => self.style(BOLD, is_on),
@@ -365,6 +367,8 @@ impl Machine {
             b"ulnone" => self.style(UNDERLINED, false),
             b"strike" => self.style(STRUCK, is_on),
             b"v" => self.style(HIDDEN, is_on),
+            // RTF 1.9.1, Track Changes: the place from which text was moved, as well.
+            b"deleted" | b"mvf" => self.style(DELETED, is_on),
             b"plain" => {
                 self.group.style = 0;
                 self.font(self.font_default);
@@ -438,7 +442,7 @@ impl Machine {
         let Group { destination, style, .. } = self.group;
         let is_shown = matches!(destination, Destination::Document | Destination::Shape);
         self.group.destination = match &self.out {
-            Out::Simple(simple) if simple.has_html() && is_shown && style & HIDDEN == 0 => {
+            Out::Simple(simple) if simple.has_html() && is_shown && style & UNSEEN == 0 => {
                 self.pictures.begin();
                 Destination::Picture
             }
@@ -475,6 +479,13 @@ impl Machine {
 
     fn style(&mut self, bit: Style, is_on: bool) {
         self.group.style = if is_on { self.group.style | bit } else { self.group.style & !bit };
+    }
+
+    /// Whether a tracked change deletes what is here. The mark of a paragraph may be deleted: then
+    /// the paragraph goes on.
+    fn is_deleted(&self) -> bool {
+        let Group { destination, style, .. } = self.group;
+        style & DELETED != 0 && destination == Destination::Document && matches!(self.out, Out::Simple(_))
     }
 
     fn font(&mut self, number: i32) {
@@ -526,7 +537,7 @@ impl Machine {
         let Group { destination, style, is_rtf_only, link, .. } = self.group;
         match (destination, &mut self.out) {
             (Destination::FieldInstruction, _) => self.instruction.push_str(text),
-            (Destination::Document, Out::Simple(simple)) if style & HIDDEN == 0 => {
+            (Destination::Document, Out::Simple(simple)) if style & UNSEEN == 0 => {
                 simple.text(text, style, link);
             }
             (Destination::Document | Destination::HtmlTag, Out::Html(out)) if !is_rtf_only => {

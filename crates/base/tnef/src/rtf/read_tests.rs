@@ -120,6 +120,28 @@ fn rtf_of_its_own_becomes_simple_html() {
     }
 }
 
+/// RTF 1.9.1, Track Changes: the reader sees the text as it is after the changes.
+#[test]
+fn deleted_text_of_tracked_changes_is_left_out() {
+    for (rtf, expected_text, expected) in [
+        (r"a{\deleted\revauthdel1\revdttmdel7 old}b\par", "ab\r\n", "<p>ab</p>\r\n"),
+        (r"{\revised\revauth1\revdttm7 new}{\deleted old} end", "new end", "<p>new end</p>\r\n"),
+        (r"a\deleted\b old\b0\'fc\u8211?\tab\deleted0 c", "ac", "<p>ac</p>\r\n"),
+        (r"a{\deleted x\plain b}c", "abc", "<p>abc</p>\r\n"),
+        (r"a{\mvf\mvauth1 moved}b{\mvt\mvauth1 moved}", "abmoved", "<p>abmoved</p>\r\n"),
+        // The mark of a paragraph is deleted, so that two become one.
+        (r"a{\deleted\par}b\par c", "ab\r\nc", "<p>ab</p>\r\n<p>c</p>\r\n"),
+        (r"a{\deleted{\pict\pngblip 89504e470d0a1a0a}}b", "ab", "<p>ab</p>\r\n"),
+    ] {
+        let rtf = format!("{HEAD}{rtf}}}");
+        assert_eq!((text(&rtf).as_str(), body(&rtf).as_str()), (expected_text, expected), "{rtf}");
+    }
+    // HTML that is encapsulated says itself what is deleted.
+    let encapsulated = r"{\rtf1\ansi\fromhtml1{\*\htmltag <del>}{\deleted old}{\*\htmltag </del>}new}";
+    assert_eq!(html(encapsulated), "<del>old</del>new");
+    assert_eq!(text(encapsulated), "new");
+}
+
 /// Head of RTF that was written as such, without its last brace.
 const HEAD: &str = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Times;}}";
 

@@ -7,3 +7,7 @@ pub(super) const UNDERLINED: Style = 4;
 pub(super) const STRUCK: Style = 8;
 /// The style of text that is not shown at all.
 pub(super) const HIDDEN: Style = 16;
+/// The style of text that a tracked change deletes, or moves elsewhere.
+pub(super) const DELETED: Style = 32;
+/// The styles of text that is not shown.
+pub(super) const UNSEEN: Style = HIDDEN | DELETED;
