@@ -4,8 +4,8 @@
 //! …}`. It is also in the text outside what `\htmlrtf … \htmlrtf0` encloses. Read so, it is
 //! exactly the HTML that the sender wrote. All other RTF is converted: paragraphs, bold, italic,
 //! underlined and struck text, links. Lists become paragraphs with their bullets. A text box is
-//! where it is anchored. Pictures are parts of the message: [`super::pictures`]. Text that a tracked
-//! change deletes is left out.
+//! where it is anchored. Pictures are parts of the message: [`super::pictures`]. Text that a
+//! tracked change deletes is left out.
 
 use std::collections::HashMap;
 
