@@ -33,7 +33,7 @@ use posthaste_store::{Report, Result, StoreError};
 
 use self::catalog::Catalog;
 use self::replay::Replay;
-use self::salvage::{NextNumbers, OldIndex};
+use self::salvage::{NextNumbers, OldIndex, Salvaged};
 use self::survey::{OldPacks, Survey, survey};
 use crate::data_dir::format::{self, Access};
 use crate::data_dir::identity;
@@ -54,8 +54,8 @@ pub enum Rebuild {
 }
 
 /// Rebuilds the index of the locked directory. `examined` counts records; `faults` name the
-/// records that could not be used and the remedies. No other process may have the store open.
-/// `progress`: the share done, 0.0 … 1.0.
+/// records that could not be used and the remedies. `left_out` names what is damaged in the old
+/// index. No other process may have the store open. `progress`: the share done, 0.0 … 1.0.
 ///
 /// With faults and [`Rebuild::UnlessFaulty`], the index stays as it is.
 pub fn rebuild(
@@ -131,14 +131,16 @@ fn build(
     let catalog = Catalog::make(&place.catalog(), options.map_bytes)?;
     let mut faults = Vec::new();
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
-    let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
+    let (old_packs, mut left_out) = taken(old.as_ref().map(OldIndex::packs));
+    let (retired, others) = taken(old.as_ref().map(OldIndex::retired));
+    left_out.extend(others);
     let next_seq = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers).seq;
-    let retired = old.as_ref().map(OldIndex::retired).unwrap_or_default();
     let before = OldPacks { packs: &old_packs, retired: &retired, next_seq };
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);
-    let missing = missing_packs(&found, old.as_ref(), &mut faults);
+    let next_pack = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers).pack;
+    let missing = missing_packs(&found, &before, next_pack, &mut faults);
     let is_log_complete = damaged_parts(&found, &old_packs, &mut faults) && missing != MissingPacks::Unknown;
 
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
@@ -154,6 +156,7 @@ fn build(
     let mut txn = index.write()?;
     replay.recount(&mut txn)?;
     let (gaps, next_seq) = (std::mem::take(&mut replay.gaps), replay.next_seq);
+    left_out.extend(std::mem::take(&mut replay.left_out));
     let superseded = std::mem::take(&mut replay.checkpoints.superseded);
     index.put_passes(&mut txn, &replay.ranges.passes)?;
     index.add_retired(&mut txn, found.retired.iter().copied())?;
@@ -187,7 +190,12 @@ fn build(
     let examined = catalog.len(&*catalog.read()?)?;
     index.sync()?;
     index.close();
-    Ok(Report { examined, faults, ..Report::default() })
+    Ok(Report { examined, faults, left_out, ..Report::default() })
+}
+
+/// The values taken from a table of the old index, if there is one, and what was left out.
+fn taken<T>(salvaged: Option<Salvaged<T>>) -> (Vec<T>, Vec<String>) {
+    salvaged.map(|Salvaged { intact, left_out }| (intact, left_out)).unwrap_or_default()
 }
 
 /// A new UIDVALIDITY is the time, unless it is below an earlier one (RFC 9051 §2.3.1.1 requires
@@ -207,20 +215,17 @@ enum MissingPacks {
     Unknown,
 }
 
-/// Names the missing packs.
-fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String>) -> MissingPacks {
-    let old_packs = old.map(OldIndex::packs).unwrap_or_default();
-    let retired = old.map(OldIndex::retired).unwrap_or_default();
-    let next = old.map_or(NextNumbers::FIRST, OldIndex::next_numbers).pack;
+/// Names the missing packs. `next` is the number of the next pack in the old index.
+fn missing_packs(found: &Survey, before: &OldPacks<'_>, next: u32, faults: &mut Vec<String>) -> MissingPacks {
     let highest = found.packs.keys().max().map_or(0, |n| n + 1).max(next);
     let mut missing = MissingPacks::None;
     for number in (1..highest).filter(|n| !found.packs.contains_key(n)) {
-        let state = old_packs.iter().find(|(n, _)| *n == number).map(|(_, state)| state);
+        let state = before.packs.iter().find(|(n, _)| *n == number).map(|(_, state)| state);
         let was_empty = state.is_some_and(|state| state.end == 0);
         if !was_empty
             && !found.empty.contains(&number)
             && !found.retired.contains(&number)
-            && !retired.contains(&number)
+            && !before.retired.contains(&number)
         {
             faults.push(format!("pack {number} is missing: restore it, or lose the mail in it"));
             let is_in_old = state.is_some_and(|state| state.sealed);
