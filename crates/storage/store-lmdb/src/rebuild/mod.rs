@@ -33,7 +33,7 @@ use posthaste_store::{Report, Result, StoreError};
 
 use self::catalog::Catalog;
 use self::replay::Replay;
-use self::salvage::{NextNumbers, OldIndex, Salvaged};
+use self::salvage::{NextNumbers, OldIndex};
 use self::survey::{OldPacks, Survey, survey};
 use crate::data_dir::format::{self, Access};
 use crate::data_dir::identity;
@@ -41,6 +41,7 @@ use crate::data_dir::lock::EngineLock;
 use crate::engine::Options;
 use crate::index::Index;
 use crate::index::lists;
+use crate::index::packs::PackState;
 use crate::log::disk::failed;
 use crate::log::reader::PackReader;
 
@@ -131,16 +132,13 @@ fn build(
     let catalog = Catalog::make(&place.catalog(), options.map_bytes)?;
     let mut faults = Vec::new();
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
-    let (old_packs, mut left_out) = taken(old.as_ref().map(OldIndex::packs));
-    let (retired, others) = taken(old.as_ref().map(OldIndex::retired));
-    left_out.extend(others);
-    let next_seq = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers).seq;
-    let before = OldPacks { packs: &old_packs, retired: &retired, next_seq };
+    let (old_packs, retired, mut left_out) = packs_of(old.as_ref());
+    let next = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers);
+    let before = OldPacks { packs: &old_packs, retired: &retired, next_seq: next.seq };
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);
-    let next_pack = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers).pack;
-    let missing = missing_packs(&found, &before, next_pack, &mut faults);
+    let missing = missing_packs(&found, &before, next.pack, &mut faults);
     let is_log_complete = damaged_parts(&found, &old_packs, &mut faults) && missing != MissingPacks::Unknown;
 
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
@@ -168,7 +166,6 @@ fn build(
         }
     }
     faults.extend(lists::unlisted(&index, &txn)?.iter().map(ToString::to_string));
-    let next = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers);
     let highest = found.packs.keys().chain(&found.retired).chain(&found.empty).max().copied().unwrap_or(0);
     index.put_next_pack(&mut txn, next.pack.max(highest + 1))?;
     index.put_seq(&mut txn, next.seq.max(next_seq))?;
@@ -193,9 +190,14 @@ fn build(
     Ok(Report { examined, faults, left_out, ..Report::default() })
 }
 
-/// The values taken from a table of the old index, if there is one, and what was left out.
-fn taken<T>(salvaged: Option<Salvaged<T>>) -> (Vec<T>, Vec<String>) {
-    salvaged.map(|Salvaged { intact, left_out }| (intact, left_out)).unwrap_or_default()
+/// The packs of the old index, those that were retired, and what was left out. Nothing, if there is
+/// no old index.
+fn packs_of(old: Option<&OldIndex>) -> (Vec<(u32, PackState)>, Vec<u32>, Vec<String>) {
+    let Some(old) = old else { return Default::default() };
+    let (packs, mut retired) = (old.packs(), old.retired());
+    let mut left_out = packs.left_out;
+    left_out.append(&mut retired.left_out);
+    (packs.intact, retired.intact, left_out)
 }
 
 /// A new UIDVALIDITY is the time, unless it is below an earlier one (RFC 9051 §2.3.1.1 requires
@@ -237,11 +239,7 @@ fn missing_packs(found: &Survey, before: &OldPacks<'_>, next: u32, faults: &mut 
 
 /// Names the damage, and returns whether the log is known to be complete. It is if an intact head
 /// or the old index names every lost record.
-fn damaged_parts(
-    found: &Survey,
-    old: &[(u32, crate::index::packs::PackState)],
-    faults: &mut Vec<String>,
-) -> bool {
+fn damaged_parts(found: &Survey, old: &[(u32, PackState)], faults: &mut Vec<String>) -> bool {
     let mut is_complete = true;
     for damage in &found.damage {
         let is_covered = OldIndex::covers(old, damage.pack, damage.to);
@@ -260,7 +258,7 @@ fn damaged_parts(
 
 /// The new index names records beyond the ends in the old one: a power cut must not lose them.
 /// Below those ends all is durable. Without an old index each pack is synced whole.
-fn sync_packs(found: &Survey, old: &[(u32, crate::index::packs::PackState)]) -> Result<()> {
+fn sync_packs(found: &Survey, old: &[(u32, PackState)]) -> Result<()> {
     for (number, pack) in &found.packs {
         let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
         let from = known.unwrap_or(pack.counted_end());

@@ -1,5 +1,5 @@
-//! Reads again a summary that the walk found damaged, then rebuilds it from the body. That takes the
-//! time of reading a whole message, so another thread does it while the listing waits.
+//! Reads again a summary that the walk found damaged, then rebuilds it from the body. That takes as
+//! long as reading a whole message. So another thread does it, and the listing waits.
 //!
 //! | record | used fields | answer |
 //! | --- | --- | --- |
@@ -29,8 +29,9 @@ use crate::index::summaries::record::{
 use crate::index::summaries::table;
 use crate::shared::{Shared, summary_of};
 
-/// Octets of summaries that are read again before they are visited. They are in memory together. The
-/// last one may exceed it by 10 MiB.
+/// Octets of summaries that are read again before they are visited. They are in memory together.
+/// The last one may exceed it by 10 MiB. With half of it, a mailbox whose page is damaged would
+/// change threads twice as often.
 const OCTETS_AT_ONCE: usize = 2 << 20;
 
 /// Repairs the summaries of one mailbox.
