@@ -9,7 +9,7 @@
 //!
 //! That last task may be late: another task may block its thread, or its runtime may stand still.
 //! A task that waits for its turn does not depend on it. After [`PATIENCE`] it begins the next
-//! round itself. So each round begins once, whoever begins it.
+//! round itself. The late task then begins none.
 
 use std::{
     future::poll_fn,

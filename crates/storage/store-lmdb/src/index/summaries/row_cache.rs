@@ -11,8 +11,8 @@ use posthaste_store::{Result, Row};
 use crate::index::rows::{chunk_of, chunks_from};
 use crate::index::{Index, chunk};
 
-/// Rows after which no further chunk is read: 28 KiB. A call that finds messages without summaries
-/// ends its slice, so more would be read in vain.
+/// Rows after which no further chunk is read: 28 KiB. The slice ends at messages without summaries,
+/// and they are repaired. With ten times as many, more would be read in a poll than is repaired.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// The chunks read last, so that the gaps of a thinned-out mailbox read each chunk once.
