@@ -7,9 +7,9 @@
 //! a task yields rarely if few act, and each yield costs a look at all sockets. Between two rounds
 //! all tasks that are ready run.
 //!
-//! That last task may be late: another task may block its thread, or its runtime may stand still.
-//! A task that waits for its turn does not depend on it. After [`PATIENCE`] it begins the next
-//! round itself. The late task then begins none.
+//! A task that has a turn may be late: another task may block its thread, or its runtime may stand
+//! still. Those that wait do not depend on it. If no round has begun within [`PATIENCE`], one of
+//! them begins the next round. The late task then begins none. Its turn counts in a later round.
 
 use std::{
     future::poll_fn,
@@ -22,10 +22,9 @@ use std::{
 
 use tokio::{sync::Semaphore, task::yield_now, time::timeout};
 
-/// How long a task waits for the last one of a round: half a second. A worker that is only busy
-/// comes to it within some milliseconds. With a tenth of it, ten thousand waiting tasks would wake
-/// up 200,000 times a second. With twice as much, a blocked thread would delay all handshakes for
-/// a second.
+/// How long a task waits for the next round: half a second. Workers that are only busy end a round
+/// within some milliseconds. With a tenth of it, ten thousand waiting tasks would wake up 200,000
+/// times a second. With twice as much, a blocked thread would delay all handshakes for a second.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Turns that some tasks may have in one round.
@@ -69,9 +68,10 @@ impl Turns {
             // Boxed: few tasks wait.
             Err(_) => Box::pin(self.wait()).await,
         }
-        let taken = self.taken.fetch_add(1, Ordering::AcqRel) + 1;
-        if taken.is_multiple_of(self.at_once) {
-            let _next = NextRound { turns: self, after: taken / self.at_once };
+        let taken = self.taken.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
+        let round = self.rounds.load(Ordering::Acquire);
+        if taken == round.wrapping_mul(self.at_once) {
+            let _next = NextRound { turns: self, after: round };
             yield_now().await;
         }
     }
@@ -81,18 +81,11 @@ impl Turns {
         let mut turn = pin!(self.left.acquire());
         loop {
             let round = self.rounds.load(Ordering::Acquire);
-            let is_over = self.taken.load(Ordering::Acquire) == round.wrapping_mul(self.at_once);
             match timeout(PATIENCE, turn.as_mut()).await {
-                Ok(turn) => {
-                    // It is never closed.
-                    if let Ok(turn) = turn {
-                        turn.forget();
-                    }
-                    return;
-                }
-                // Its last task has not run in all this time.
-                Err(_) if is_over => self.begin_after(round),
-                Err(_) => {}
+                Ok(Ok(turn)) => return turn.forget(),
+                // It is never closed.
+                Ok(Err(_)) => return,
+                Err(_) => self.begin_after(round),
             }
         }
     }
@@ -203,7 +196,7 @@ mod tests {
         assert!(last.as_mut().poll(&mut context).is_ready());
     }
 
-    /// It kept all others waiting for ever: all handshakes of a server.
+    /// It kept all others waiting: all handshakes of a server.
     #[tokio::test]
     async fn a_task_that_is_not_polled_again_keeps_no_others_waiting() {
         let turns = Turns::new(2);
@@ -224,13 +217,23 @@ mod tests {
         assert_eq!(turns.left.available_permits(), 2);
     }
 
-    /// Nobody is impatient while turns of the round are left, which others have not taken yet.
+    /// Its round would have had no last task.
     #[tokio::test]
-    async fn a_round_is_not_cut_short() {
+    async fn a_task_that_does_not_take_its_turn_keeps_no_others_waiting() {
         let turns = Turns::new(2);
-        let Some(kept) = turns.all(2).await else { panic!("nobody has a turn") };
-        assert!(timeout(2 * PATIENCE, turns.take()).await.is_err());
-        drop(kept);
+        turns.take().await;
+        let (mut last, mut late) = (Box::pin(turns.take()), Box::pin(turns.take()));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(last.as_mut().poll(&mut context).is_pending());
+        assert!(late.as_mut().poll(&mut context).is_pending());
+        assert!(last.as_mut().poll(&mut context).is_ready());
+        // A turn of the second round is for the late task, which is not polled.
+        turns.take().await;
+        assert!(timeout(60 * PATIENCE, turns.take()).await.is_ok());
+        // Its turn counts when it comes, and the last task ends the round for all.
+        assert!(late.as_mut().poll(&mut context).is_ready());
+        assert_eq!(turns.left.available_permits(), 1);
+        turns.take().await;
         assert_eq!(turns.left.available_permits(), 2);
     }
 
