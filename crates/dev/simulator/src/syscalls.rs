@@ -118,7 +118,9 @@ fn result(value: c_long) -> Called {
 macro_rules! call {
     ($number:expr $(, $argument:expr)*) => {
         // SAFETY: the arguments are those that our caller meant for libc's function of the same
-        // name, which has the same contract.
+        // name, which has the same contract. Two may differ. A watcher chooses how many bytes are
+        // written, but never more than our caller has. A vector is written from its joined bytes,
+        // which live for the call.
         result(unsafe { libc::syscall($number $(, $argument)*) })
     };
 }
@@ -138,7 +140,7 @@ unsafe fn text<'a>(path: *const c_char) -> &'a [u8] {
 /// The bytes that a caller of libc wants written.
 ///
 /// # Safety
-/// `buffer` points to `len` bytes that live for the call.
+/// `buffer` points to `len` bytes that are all set, live for the call, and do not change meanwhile.
 unsafe fn bytes<'a>(buffer: *const c_void, len: size_t) -> &'a [u8] {
     if len == 0 {
         return b"";
@@ -180,17 +182,18 @@ pub unsafe extern "C" fn openat64(dir: c_int, path: *const c_char, flags: c_int,
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-    // SAFETY: our caller gives what libc's `write` requires.
+    // SAFETY: our caller gives what libc's `write` requires: `len` bytes. It waits for the call, so
+    // they do not change, and nobody writes bytes that were never set.
     let data = unsafe { bytes(buffer, len) };
-    let write = |n: usize| call!(libc::SYS_write, fd, buffer, n);
+    let write = |n: usize| call!(libc::SYS_write, fd, buffer, n.min(len));
     answer(watcher().write(fd, &[data], None, &write)) as ssize_t
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
-    // SAFETY: our caller gives what libc's `pwrite` requires.
+    // SAFETY: our caller gives what libc's `pwrite` requires, as in `write`.
     let data = unsafe { bytes(buffer, len) };
-    let write = |n: usize| call!(libc::SYS_pwrite64, fd, buffer, n, at);
+    let write = |n: usize| call!(libc::SYS_pwrite64, fd, buffer, n.min(len), at);
     answer(watcher().write(fd, &[data], Some(at as u64), &write)) as ssize_t
 }
 
@@ -255,14 +258,14 @@ unsafe fn write_vector(fd: c_int, parts: *const iovec, count: c_int, at: Option<
         // The pointer may be null.
         _ => &[],
     };
-    // SAFETY: as before.
+    // SAFETY: each part is bytes as those of `write`.
     let data: Vec<&[u8]> = parts.iter().map(|p| unsafe { bytes(p.iov_base, p.iov_len) }).collect();
     let whole: Vec<u8> = data.concat();
     // To the file, a vector is one write of the joined bytes, and that write can be cut short
     // anywhere.
     let write = |n: usize| match at {
-        Some(at) => call!(libc::SYS_pwrite64, fd, whole.as_ptr(), n, at),
-        None => call!(libc::SYS_write, fd, whole.as_ptr(), n),
+        Some(at) => call!(libc::SYS_pwrite64, fd, whole.as_ptr(), n.min(whole.len()), at),
+        None => call!(libc::SYS_write, fd, whole.as_ptr(), n.min(whole.len())),
     };
     answer(watcher().write(fd, &data, at, &write)) as ssize_t
 }

@@ -30,7 +30,7 @@ use crate::index::directory;
 use crate::index::epoch::OwnTransactions;
 use crate::index::lists::{self, Unlisted};
 use crate::index::read;
-use crate::index::summaries::{self, Walked};
+use crate::index::summaries::{self, Progress, Walked};
 use crate::index::verified::Verified;
 use crate::index::{CHECKPOINT_FROM, Index};
 use crate::log::appender::Appender;
@@ -511,19 +511,25 @@ impl Engine for LmdbEngine {
         visit: &mut Visit<'_>,
     ) -> Result<Unreadable> {
         self.checkpoint_if(self.shared.unindexed.has_mailbox(&[mailbox])).await?;
-        let Walked { mut unreadable, mut paused_after } =
-            summaries::walk(&self.shared, mailbox, uids, visit)?;
-        while let Some(uid) = paused_after {
-            let rest = uids.difference(&NumSet::range(1, uid));
-            if rest.is_empty() {
+        let mut progress = Progress::new(mailbox);
+        loop {
+            match summaries::walk(&self.shared, uids, &mut progress, visit)? {
+                Walked::Whole => break,
+                Walked::Paused => {}
+                Walked::Damaged(damaged) => {
+                    let shared = Arc::clone(&self.shared);
+                    let read = elsewhere(move || summaries::read_again(&shared, mailbox, &damaged)).await?;
+                    if progress.visit(read, visit).is_break() {
+                        break;
+                    }
+                }
+            }
+            if progress.is_past(uids) {
                 break;
             }
             yield_now().await;
-            let more = summaries::walk(&self.shared, mailbox, &rest, visit)?;
-            unreadable = Unreadable(unreadable.0.union(&more.unreadable.0));
-            paused_after = more.paused_after;
         }
-        Ok(unreadable)
+        Ok(progress.unreadable())
     }
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {

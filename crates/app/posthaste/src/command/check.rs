@@ -205,6 +205,7 @@ fn rebuild(config: &Config, mode: Rebuild) -> Result<()> {
     let report = open::rebuild(config, mode, &mut progress)?;
     bar.finish_and_clear();
     println!("{} records read", report.examined);
+    report.left_out.iter().for_each(|part| println!("{part}"));
     name(&report.faults);
     let old = kept.as_ref().map_or_else(
         || {

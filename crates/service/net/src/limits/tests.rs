@@ -265,6 +265,9 @@ fn no_connection_with_a_login_is_closed_and_newcomers_are_accepted() {
 
 #[test]
 fn connections_take_turns_to_end() {
+    // One that waits has a timer.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let _inside = runtime.enter();
     let limits = ConnectionLimits::default();
     let open: Vec<_> = (0..2 * ENDS_AT_ONCE + 4).map(|_| admit(&limits, "127.0.0.1").unwrap()).collect();
     let mut ends: Vec<_> = open.iter().map(|permit| Box::pin(permit.turn_to_end())).collect();

@@ -3,6 +3,7 @@
 //! Changes of a mailbox's messages are in [`crate::commit`]. This module has the reads that it and
 //! all others share.
 
+mod matching;
 pub(crate) mod partition;
 pub(crate) mod rows;
 pub(crate) mod summaries;

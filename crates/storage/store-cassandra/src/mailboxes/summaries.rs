@@ -12,10 +12,11 @@ use scylla::value::CqlValue;
 
 use crate::cluster::ids::{blob, id_of, uid_of};
 use crate::mailboxes::Mailboxes;
+use crate::mailboxes::matching::{Matching, SummaryRow, Unvisited};
 use crate::mailboxes::rows::{ChunkRow, chunk_from};
 use crate::stored::chunk::{SummaryOrigin, number};
 use crate::stored::impossible;
-use crate::stored::values::{summary_from, summary_value};
+use crate::stored::values::summary_value;
 
 /// UIDs in one partition of `summary`: about 1 MiB at 1 KiB a summary, so that a page of a listing
 /// is one read.
@@ -97,36 +98,18 @@ impl Mailboxes {
         for group in wanted.chunk_by(|a, b| bucket(a.0) == bucket(b.0)) {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
             let values = (&key[..], bucket(first.0), i64::from(first.0), i64::from(last.0));
-            let mut left = group.iter().copied().peekable();
-            let mut flow = ControlFlow::Continue(());
-            let (mut missing, mut damaged): (Vec<SummaryOrigin>, Vec<u32>) = Default::default();
-            let take = |page: Vec<(i64, Vec<u8>, Option<Vec<u8>>)>| {
-                for (uid, commit, value) in page {
-                    while let Some(passed) = left.next_if(|(next, _)| i64::from(*next) < uid) {
-                        missing.push(passed);
-                    }
-                    let Some((next, origin)) = left.peek() else { break };
-                    if i64::from(*next) != uid || commit != origin.to_bytes() {
-                        continue;
-                    }
-                    match value.and_then(|value| visit_one(mailbox, *next, &value, visit)) {
-                        Some(visited) => flow = visited,
-                        None => {
-                            tracing::error!(%mailbox, uid = next, "a summary is damaged");
-                            damaged.push(*next);
-                        }
-                    }
-                    left.next();
-                    if flow.is_break() {
-                        return Ok(flow);
-                    }
+            let mut matching = Matching::new(mailbox, group);
+            let mut from = PagingState::start();
+            let flow = loop {
+                let read = &self.cluster.statements.summary.read;
+                let (page, next) = self.cluster.page::<SummaryRow>(read, values, from).await?;
+                let flow = matching.page(page, visit).await;
+                match next {
+                    Some(next) if flow.is_continue() => from = next,
+                    _ => break flow,
                 }
-                Ok(ControlFlow::Continue(()))
             };
-            self.cluster.pages(&self.cluster.statements.summary.read, values, take).await?;
-            if flow.is_continue() {
-                missing.extend(left);
-            }
+            let Unvisited { missing, mut damaged } = matching.unvisited(flow);
             damaged.extend(self.without_summary(mailbox, &missing).await?);
             damaged.sort_unstable();
             damaged.into_iter().for_each(|uid| unreadable.push(uid));
@@ -228,12 +211,4 @@ impl Mailboxes {
         }
         Ok(())
     }
-}
-
-/// Visits a summary; `None` if it is damaged.
-fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
-    let stored = summary_from(mailbox, uid, value)?;
-    let uid = Uid::new(uid)?;
-    let (body, saved, summary) = (stored.body, stored.saved, stored.summary);
-    Some(visit(Stored { uid, body, saved, summary, is_shared: false }))
 }

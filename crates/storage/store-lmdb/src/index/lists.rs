@@ -165,14 +165,22 @@ pub(crate) fn load(index: &Index, txn: &RoTxn, account: AccountId) -> Result<Mai
 /// Every account that has a list, once.
 pub(crate) fn accounts(index: &Index, txn: &RoTxn) -> Result<Vec<AccountId>> {
     let mut all = Vec::new();
-    for item in index.lists.iter(txn).indexed()? {
-        let account = item.indexed()?.0.first_chunk().map(|id| AccountId(Id::from_bytes(*id)));
-        let account = account.ok_or_else(damaged("key of a mailbox list"))?;
+    for account in accounts_of_records(index, txn)? {
+        let account = account?.ok_or_else(damaged("key of a mailbox list"))?;
         if all.last() != Some(&account) {
             all.push(account);
         }
     }
     Ok(all)
+}
+
+/// The account of each record of all lists; `None` for a key that is no list's.
+pub(crate) fn accounts_of_records<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+) -> Result<impl Iterator<Item = Result<Option<AccountId>>> + use<'t>> {
+    let records = index.lists.iter(txn).indexed()?;
+    Ok(records.map(|item| Ok(item.indexed()?.0.first_chunk().map(|id| AccountId(Id::from_bytes(*id))))))
 }
 
 /// The first account whose list has this key or a later one.

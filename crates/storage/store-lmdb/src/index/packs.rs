@@ -102,11 +102,19 @@ impl Index {
     /// Retired packs, by number. Maintenance removes their files.
     pub(crate) fn retired_packs(&self, txn: &RoTxn) -> Result<Vec<u32>> {
         let mut all = Vec::new();
-        for item in self.main.prefix_iter(txn, &[RETIRED]).indexed()? {
-            let number = item.indexed()?.0.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);
-            all.push(number.ok_or_else(damaged("number of a retired pack"))?);
+        for number in self.retired_numbers(txn)? {
+            all.push(number?.ok_or_else(damaged("number of a retired pack"))?);
         }
         Ok(all)
+    }
+
+    /// The numbers of retired packs; `None` for a key that is no pack's.
+    pub(crate) fn retired_numbers<'t>(
+        &self,
+        txn: &'t RoTxn,
+    ) -> Result<impl Iterator<Item = Result<Option<u32>>> + use<'t>> {
+        let records = self.main.prefix_iter(txn, &[RETIRED]).indexed()?;
+        Ok(records.map(|item| Ok(number_of(item.indexed()?.0))))
     }
 
     /// The file of a retired pack was removed, and its directory synced.
@@ -133,17 +141,32 @@ impl Index {
     /// The packs, by number.
     pub(crate) fn all_packs(&self, txn: &RoTxn) -> Result<Vec<(u32, PackState)>> {
         let mut all = Vec::new();
-        for item in self.main.prefix_iter(txn, &[0]).indexed()? {
-            let (key, value) = item.indexed()?;
-            if [SEQ_KEY, NEXT_PACK_KEY, VERSION_KEY].iter().any(|other| key == other) {
-                continue;
-            }
-            let number = key.get(1..).and_then(|k| k.try_into().ok()).map(u32::from_be_bytes);
-            let found = number.and_then(|n| Some((n, PackState::from_value(n, value)?)));
-            all.push(found.ok_or_else(damaged("state of a pack"))?);
+        for pack in self.pack_records(txn)? {
+            all.push(pack?.ok_or_else(damaged("state of a pack"))?);
         }
         Ok(all)
     }
+
+    /// The packs, by number; `None` for a record that is damaged.
+    pub(crate) fn pack_records<'t>(
+        &self,
+        txn: &'t RoTxn,
+    ) -> Result<impl Iterator<Item = Result<Option<(u32, PackState)>>> + use<'t>> {
+        let records = self.main.prefix_iter(txn, &[0]).indexed()?;
+        let is_pack = |key: &[u8]| [SEQ_KEY, NEXT_PACK_KEY, VERSION_KEY].iter().all(|other| key != other);
+        Ok(records.filter_map(move |item| match item.indexed() {
+            Ok((key, value)) => is_pack(key).then(|| {
+                let number = number_of(key);
+                Ok(number.and_then(|number| Some((number, PackState::from_value(number, value)?))))
+            }),
+            Err(error) => Some(Err(error)),
+        }))
+    }
+}
+
+/// The number of the pack that a key names.
+fn number_of(key: &[u8]) -> Option<u32> {
+    key.get(1..).and_then(|number| number.try_into().ok()).map(u32::from_be_bytes)
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ use crate::data_dir::lock::EngineLock;
 use crate::engine::Options;
 use crate::index::Index;
 use crate::index::lists;
+use crate::index::packs::PackState;
 use crate::log::disk::failed;
 use crate::log::reader::PackReader;
 
@@ -54,8 +55,8 @@ pub enum Rebuild {
 }
 
 /// Rebuilds the index of the locked directory. `examined` counts records; `faults` name the
-/// records that could not be used and the remedies. No other process may have the store open.
-/// `progress`: the share done, 0.0 … 1.0.
+/// records that could not be used and the remedies. `left_out` names what is damaged in the old
+/// index. No other process may have the store open. `progress`: the share done, 0.0 … 1.0.
 ///
 /// With faults and [`Rebuild::UnlessFaulty`], the index stays as it is.
 pub fn rebuild(
@@ -131,14 +132,13 @@ fn build(
     let catalog = Catalog::make(&place.catalog(), options.map_bytes)?;
     let mut faults = Vec::new();
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
-    let old_packs = old.as_ref().map(OldIndex::packs).unwrap_or_default();
-    let next_seq = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers).seq;
-    let retired = old.as_ref().map(OldIndex::retired).unwrap_or_default();
-    let before = OldPacks { packs: &old_packs, retired: &retired, next_seq };
+    let (old_packs, retired, mut left_out) = packs_of(old.as_ref());
+    let next = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers);
+    let before = OldPacks { packs: &old_packs, retired: &retired, next_seq: next.seq };
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);
-    let missing = missing_packs(&found, old.as_ref(), &mut faults);
+    let missing = missing_packs(&found, &before, next.pack, &mut faults);
     let is_log_complete = damaged_parts(&found, &old_packs, &mut faults) && missing != MissingPacks::Unknown;
 
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
@@ -154,6 +154,7 @@ fn build(
     let mut txn = index.write()?;
     replay.recount(&mut txn)?;
     let (gaps, next_seq) = (std::mem::take(&mut replay.gaps), replay.next_seq);
+    left_out.extend(std::mem::take(&mut replay.left_out));
     let superseded = std::mem::take(&mut replay.checkpoints.superseded);
     index.put_passes(&mut txn, &replay.ranges.passes)?;
     index.add_retired(&mut txn, found.retired.iter().copied())?;
@@ -165,7 +166,6 @@ fn build(
         }
     }
     faults.extend(lists::unlisted(&index, &txn)?.iter().map(ToString::to_string));
-    let next = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers);
     let highest = found.packs.keys().chain(&found.retired).chain(&found.empty).max().copied().unwrap_or(0);
     index.put_next_pack(&mut txn, next.pack.max(highest + 1))?;
     index.put_seq(&mut txn, next.seq.max(next_seq))?;
@@ -187,7 +187,17 @@ fn build(
     let examined = catalog.len(&*catalog.read()?)?;
     index.sync()?;
     index.close();
-    Ok(Report { examined, faults, ..Report::default() })
+    Ok(Report { examined, faults, left_out, ..Report::default() })
+}
+
+/// The packs of the old index, those that were retired, and what was left out. Nothing, if there is
+/// no old index.
+fn packs_of(old: Option<&OldIndex>) -> (Vec<(u32, PackState)>, Vec<u32>, Vec<String>) {
+    let Some(old) = old else { return Default::default() };
+    let (packs, mut retired) = (old.packs(), old.retired());
+    let mut left_out = packs.left_out;
+    left_out.append(&mut retired.left_out);
+    (packs.intact, retired.intact, left_out)
 }
 
 /// A new UIDVALIDITY is the time, unless it is below an earlier one (RFC 9051 §2.3.1.1 requires
@@ -207,20 +217,17 @@ enum MissingPacks {
     Unknown,
 }
 
-/// Names the missing packs.
-fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String>) -> MissingPacks {
-    let old_packs = old.map(OldIndex::packs).unwrap_or_default();
-    let retired = old.map(OldIndex::retired).unwrap_or_default();
-    let next = old.map_or(NextNumbers::FIRST, OldIndex::next_numbers).pack;
+/// Names the missing packs. `next` is the number of the next pack in the old index.
+fn missing_packs(found: &Survey, before: &OldPacks<'_>, next: u32, faults: &mut Vec<String>) -> MissingPacks {
     let highest = found.packs.keys().max().map_or(0, |n| n + 1).max(next);
     let mut missing = MissingPacks::None;
     for number in (1..highest).filter(|n| !found.packs.contains_key(n)) {
-        let state = old_packs.iter().find(|(n, _)| *n == number).map(|(_, state)| state);
+        let state = before.packs.iter().find(|(n, _)| *n == number).map(|(_, state)| state);
         let was_empty = state.is_some_and(|state| state.end == 0);
         if !was_empty
             && !found.empty.contains(&number)
             && !found.retired.contains(&number)
-            && !retired.contains(&number)
+            && !before.retired.contains(&number)
         {
             faults.push(format!("pack {number} is missing: restore it, or lose the mail in it"));
             let is_in_old = state.is_some_and(|state| state.sealed);
@@ -232,11 +239,7 @@ fn missing_packs(found: &Survey, old: Option<&OldIndex>, faults: &mut Vec<String
 
 /// Names the damage, and returns whether the log is known to be complete. It is if an intact head
 /// or the old index names every lost record.
-fn damaged_parts(
-    found: &Survey,
-    old: &[(u32, crate::index::packs::PackState)],
-    faults: &mut Vec<String>,
-) -> bool {
+fn damaged_parts(found: &Survey, old: &[(u32, PackState)], faults: &mut Vec<String>) -> bool {
     let mut is_complete = true;
     for damage in &found.damage {
         let is_covered = OldIndex::covers(old, damage.pack, damage.to);
@@ -255,7 +258,7 @@ fn damaged_parts(
 
 /// The new index names records beyond the ends in the old one: a power cut must not lose them.
 /// Below those ends all is durable. Without an old index each pack is synced whole.
-fn sync_packs(found: &Survey, old: &[(u32, crate::index::packs::PackState)]) -> Result<()> {
+fn sync_packs(found: &Survey, old: &[(u32, PackState)]) -> Result<()> {
     for (number, pack) in &found.packs {
         let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
         let from = known.unwrap_or(pack.counted_end());

@@ -14,7 +14,7 @@ use super::catalog::{Catalog, Entry};
 use super::checkpoints::Checkpoints;
 use super::pack::Pack;
 use super::ranges::Ranges;
-use super::salvage::OldIndex;
+use super::salvage::{OldIndex, Salvaged};
 use crate::index::heads::StoredHead;
 use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
@@ -39,6 +39,8 @@ pub(crate) struct Replay<'a> {
     /// Ends of packs in the old index.
     pub(crate) old_packs: &'a [(u32, PackState)],
     pub(crate) faults: &'a mut Vec<String>,
+    /// What the old index has and the rebuild cannot use, a sentence each.
+    pub(crate) left_out: BTreeSet<String>,
     /// Mailboxes that lack a commit.
     pub(crate) gaps: BTreeSet<MailboxId>,
     /// Whether every damaged record is in the old index, or names its mailbox.
@@ -73,6 +75,7 @@ impl<'a> Replay<'a> {
             old,
             old_packs,
             faults,
+            left_out: BTreeSet::new(),
             gaps,
             is_complete: true,
             next_seq: 1,
@@ -153,7 +156,7 @@ impl<'a> Replay<'a> {
     /// Any mailbox of the old index may lack commits that only that index has. A mailbox is taken
     /// from it if its head is intact there and the old index has more of it.
     pub(super) fn doubt_all(&mut self) {
-        self.doubtful.extend(self.old.map(OldIndex::mailboxes).unwrap_or_default());
+        self.doubtful.extend(self.old.into_iter().flat_map(|old| old.mailboxes().intact));
     }
 
     /// Whether the old index has the record of these copies.
@@ -461,19 +464,31 @@ impl<'a> Replay<'a> {
         let Some(old) = self.old else { return Ok(()) };
         let mut txn = self.index.write()?;
         let why = "its last commits are damaged";
-        for account in old.accounts() {
+        let Salvaged { intact: accounts, left_out } = old.accounts();
+        self.left_out.extend(left_out);
+        for account in accounts {
             let now = lists::version(self.index, &txn, account)?;
-            if let Some(list) = old.list(account).filter(|list| list.version > now) {
+            let list = old.list(account);
+            if list.is_none() {
+                self.left_out
+                    .insert(format!("damaged in the old index: the mailbox list of account {account}"));
+            }
+            if let Some(list) = list.filter(|list| list.version > now) {
                 self.faults.push(format!(
                     "the mailbox list of account {account} was taken from the old index: {why}"
                 ));
                 lists::put_list(self.index, &mut txn, &list)?;
             }
         }
-        for mailbox in old.mailboxes() {
+        let Salvaged { intact: mailboxes, left_out } = old.mailboxes();
+        self.left_out.extend(left_out);
+        for mailbox in mailboxes {
             let is_removed = removed::has(self.index, &txn, mailbox)?;
             // A damaged head cannot remove the doubt.
-            let Some(stored) = old.head(mailbox) else { continue };
+            let Some(stored) = old.head(mailbox) else {
+                self.left_out.insert(format!("damaged in the old index: the head of mailbox {mailbox}"));
+                continue;
+            };
             if is_removed || stored.head.modseq <= self.modseq(&txn, mailbox)? {
                 // The old index has the doubtful state.
                 self.doubtful.remove(&mailbox);
@@ -489,8 +504,13 @@ impl<'a> Replay<'a> {
     fn take_newer_directory(&mut self, old: &OldIndex, why: &str) -> Result<()> {
         let old_seq = old.next_numbers().seq;
         let mut from = Some(Vec::new());
+        let mut damaged = 0;
         while let Some(key) = from {
             let page = old.directory(&key);
+            damaged += page.damaged;
+            if page.next.is_none() {
+                self.left_out.extend(page.left_out(damaged));
+            }
             from = page.next;
             let mut txn = self.index.write()?;
             for entry in page.entries {

@@ -1,12 +1,13 @@
 //! The data that a rebuild takes from the earlier index.
 //!
 //! The log decides. Where a record of it is damaged, the old index may still have its contents.
-//! Every value in the index has its own checksum. A value that does not match is not taken.
+//! Every value in the index has its own checksum. A value that does not match is not taken, and the
+//! report counts it. That is no fault: what the log has is not missing.
 
 use std::path::Path;
 
 use posthaste_mail_model::{AccountId, BodyId, MailboxId};
-use posthaste_store::{DirectoryEntry, MailboxList, Result, Row};
+use posthaste_store::{DirectoryEntry, MailboxList, Result, Row, StoreError};
 
 use crate::engine::Options;
 use crate::index::checksum::seed;
@@ -24,10 +25,45 @@ pub(crate) struct OldIndex {
 /// Bytes of directory records, beyond which a page ends.
 const PAGE_BYTES: usize = 1 << 20;
 
+/// Intact values of one table of the old index.
+pub(crate) struct Salvaged<T> {
+    pub(crate) intact: Vec<T>,
+    /// What was not taken, a sentence each.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl<T> Salvaged<T> {
+    /// The intact values, up to the end of the table or up to where LMDB fails.
+    fn of(what: &str, values: Result<impl Iterator<Item = Result<Option<T>>>>) -> Self {
+        let (mut intact, mut damaged) = (Vec::new(), 0);
+        let read: Result<()> = values.and_then(|values| {
+            for value in values {
+                match value? {
+                    Some(value) => intact.push(value),
+                    None => damaged += 1,
+                }
+            }
+            Ok(())
+        });
+        Self { intact, left_out: left_out(what, damaged, read.err().as_ref()) }
+    }
+}
+
+/// Names what was not taken of a table.
+fn left_out(what: &str, damaged: usize, failure: Option<&StoreError>) -> Vec<String> {
+    let count = (damaged > 0).then(|| format!("damaged in the old index, and not used: {what} ({damaged})"));
+    let rest = failure.map(|error| format!("not read in the old index: the other {what}: {error}"));
+    count.into_iter().chain(rest).collect()
+}
+
 /// Records of the old index's directory.
 #[derive(Default)]
 pub(crate) struct DirectoryPage {
     pub(crate) entries: Vec<DirectoryEntry>,
+    /// The damaged records among them.
+    pub(crate) damaged: usize,
+    /// Why the records after them cannot be read.
+    failure: Option<StoreError>,
     /// The key at which the next page begins; `None` after the last one.
     pub(crate) next: Option<Vec<u8>>,
 }
@@ -52,6 +88,13 @@ pub(crate) struct OldMailbox {
     bodies: Vec<Option<(BodyId, i64)>>,
 }
 
+impl DirectoryPage {
+    /// What was not taken, if `damaged` records of all pages are damaged.
+    pub(crate) fn left_out(&self, damaged: usize) -> Vec<String> {
+        left_out("records of the directory", damaged, self.failure.as_ref())
+    }
+}
+
 impl OldIndex {
     /// Opens the index in `dir`; `None` if it does not exist, or one of its pages is damaged.
     pub(crate) fn open(dir: &Path, options: &Options, faults: &mut Vec<String>) -> Option<Self> {
@@ -68,13 +111,21 @@ impl OldIndex {
     }
 
     /// The packs that the index names.
-    pub(crate) fn packs(&self) -> Vec<(u32, PackState)> {
-        self.read().and_then(|txn| self.index.all_packs(&txn)).unwrap_or_default()
+    pub(crate) fn packs(&self) -> Salvaged<(u32, PackState)> {
+        let what = "states of packs";
+        match self.read() {
+            Ok(txn) => Salvaged::of(what, self.index.pack_records(&txn)),
+            Err(error) => Salvaged { intact: Vec::new(), left_out: left_out(what, 0, Some(&error)) },
+        }
     }
 
     /// Packs whose files were due for removal.
-    pub(crate) fn retired(&self) -> Vec<u32> {
-        self.read().and_then(|txn| self.index.retired_packs(&txn)).unwrap_or_default()
+    pub(crate) fn retired(&self) -> Salvaged<u32> {
+        let what = "numbers of retired packs";
+        match self.read() {
+            Ok(txn) => Salvaged::of(what, self.index.retired_numbers(&txn)),
+            Err(error) => Salvaged { intact: Vec::new(), left_out: left_out(what, 0, Some(&error)) },
+        }
     }
 
     /// The next numbers of packs and of records: the first ones if they cannot be read.
@@ -85,16 +136,12 @@ impl OldIndex {
     }
 
     /// Every mailbox that has a head, damaged or not.
-    pub(crate) fn mailboxes(&self) -> Vec<MailboxId> {
-        let ids = || -> Result<Vec<MailboxId>> {
-            let txn = self.read()?;
-            let mut ids = Vec::new();
-            for mailbox in heads::mailboxes(&self.index, &txn)? {
-                ids.extend(mailbox?);
-            }
-            Ok(ids)
-        };
-        ids().unwrap_or_default()
+    pub(crate) fn mailboxes(&self) -> Salvaged<MailboxId> {
+        let what = "keys of mailboxes";
+        match self.read() {
+            Ok(txn) => Salvaged::of(what, heads::mailboxes(&self.index, &txn)),
+            Err(error) => Salvaged { intact: Vec::new(), left_out: left_out(what, 0, Some(&error)) },
+        }
     }
 
     /// The head of a mailbox.
@@ -188,30 +235,46 @@ impl OldIndex {
         lists::load(&self.index, &txn, account).ok()
     }
 
-    /// Every account that has a list.
-    pub(crate) fn accounts(&self) -> Vec<AccountId> {
-        let all = || -> Result<Vec<AccountId>> { lists::accounts(&self.index, &*self.read()?) };
-        all().unwrap_or_default()
+    /// Every account that has a list, once.
+    pub(crate) fn accounts(&self) -> Salvaged<AccountId> {
+        let what = "keys of mailbox lists";
+        match self.read() {
+            Ok(txn) => {
+                let once = lists::accounts_of_records(&self.index, &txn).map(|all| {
+                    let mut last = None;
+                    all.filter(move |record| match record {
+                        Ok(Some(account)) => last.replace(*account) != Some(*account),
+                        _ => true,
+                    })
+                });
+                Salvaged::of(what, once)
+            }
+            Err(error) => Salvaged { intact: Vec::new(), left_out: left_out(what, 0, Some(&error)) },
+        }
     }
 
     /// Intact records of the directory from a key on, some at a time: one page of bounded size.
     pub(crate) fn directory(&self, from: &[u8]) -> DirectoryPage {
-        let page = || -> Result<DirectoryPage> {
-            let txn = self.read()?;
-            let (mut page, mut bytes) = (DirectoryPage::default(), 0);
-            for record in directory::records_from(&self.index, &txn, from)? {
-                let record = record?;
-                if bytes > PAGE_BYTES {
-                    page.next = Some(record.key.to_vec());
-                    break;
-                }
-                let entry = record.entry();
-                bytes += record.key.len() + entry.as_ref().map_or(0, |entry| entry.value.len());
-                page.entries.extend(entry);
+        let mut page = DirectoryPage::default();
+        let failure = self.read_directory(from, &mut page).err();
+        DirectoryPage { failure, ..page }
+    }
+
+    fn read_directory(&self, from: &[u8], page: &mut DirectoryPage) -> Result<()> {
+        let txn = self.read()?;
+        let mut bytes = 0;
+        for record in directory::records_from(&self.index, &txn, from)? {
+            let record = record?;
+            if bytes > PAGE_BYTES {
+                page.next = Some(record.key.to_vec());
+                break;
             }
-            Ok(page)
-        };
-        page().unwrap_or_default()
+            let entry = record.entry();
+            bytes += record.key.len() + entry.as_ref().map_or(0, |entry| entry.value.len());
+            page.damaged += usize::from(entry.is_none());
+            page.entries.extend(entry);
+        }
+        Ok(())
     }
 
     /// Whether the index has all records of a pack up to `offset`.

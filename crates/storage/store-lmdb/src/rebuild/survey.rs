@@ -158,7 +158,8 @@ struct IndexedTail {
 }
 
 /// Whether the old index is older than the packs: it lacks a pack that has records. A pack enters
-/// the index before its first record is written.
+/// the index before its first record is written. A pack whose state is damaged there counts as
+/// missing: without that state the end of the log is not known.
 fn is_behind(disk: &dyn Disk, dir: &Path, before: &OldPacks<'_>, numbers: &[u32]) -> Result<bool> {
     if before.packs.is_empty() {
         return Ok(false);

@@ -1,8 +1,12 @@
 //! Records of the index that are missing or cannot be believed: each message is served from its
 //! body or named, never left out.
 
+use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
 
 use heed::types::Bytes;
 use heed::{Database, EnvOpenOptions};
@@ -305,4 +309,81 @@ async fn a_tail_with_copies_of_damaged_summaries_is_redone() {
     assert!(unreadable.is_empty(), "{unreadable}");
     assert_eq!(seen, expected(&world, copies, &[], &[]));
     world.append(&engine, inbox, &[body(9_000, 100)]).await.unwrap();
+}
+
+/// The threads that have rebuilt summaries.
+static REBUILT_BY: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+
+fn summarize_and_note(bytes: &[u8]) -> Vec<u8> {
+    REBUILT_BY.lock().unwrap().push(thread::current().id());
+    summarize(bytes)
+}
+
+/// Each was rebuilt from a whole message in the poll of the listing.
+#[tokio::test(flavor = "multi_thread")]
+async fn summaries_are_rebuilt_on_another_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    edit(dir.path(), inbox, &[2, 3, 100], |mut value| {
+        *value.last_mut().unwrap() ^= 1;
+        Some(value)
+    });
+    let options = Options { summarize: summarize_and_note, ..small() };
+    let engine = LmdbEngine::open(dir.path(), options).unwrap();
+    REBUILT_BY.lock().unwrap().clear();
+    let (seen, unreadable) = listed(&engine, inbox, &NumSet::range(1, u32::MAX)).await;
+    assert!(unreadable.is_empty(), "{unreadable}");
+    assert_eq!(seen, expected(&world, inbox, &[], &[]));
+    let by = REBUILT_BY.lock().unwrap();
+    assert_eq!(by.len(), 3);
+    assert!(!by.contains(&thread::current().id()), "the task of the listing rebuilt them itself");
+}
+
+/// Without a further thread, other tasks run between two of them.
+#[tokio::test]
+async fn a_listing_rests_between_rebuilt_summaries() {
+    let dir = tempfile::tempdir().unwrap();
+    let (world, inbox) = store(dir.path()).await;
+    let hit = [1, 2, 50, 299, 300];
+    edit(dir.path(), inbox, &hit, |mut value| {
+        *value.last_mut().unwrap() ^= 1;
+        Some(value)
+    });
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    for (uids, polls_least) in [(NumSet::range(1, u32::MAX), 6), (NumSet::range(3, 49), 1)] {
+        let mut listing = pin!(listed(&engine, inbox, &uids));
+        let mut polls = 0;
+        let (seen, unreadable) = poll_fn(|context| {
+            polls += 1;
+            listing.as_mut().poll(context)
+        })
+        .await;
+        assert!(unreadable.is_empty(), "{unreadable}");
+        let whole = expected(&world, inbox, &[], &[]).into_iter().filter(|(uid, ..)| uids.contains(*uid));
+        assert!(seen.into_iter().eq(whole), "{uids}");
+        assert_eq!(polls, polls_least, "{uids}");
+    }
+}
+
+/// More than are looked for at once.
+#[tokio::test]
+async fn each_of_many_missing_records_is_named() {
+    const MESSAGES: u32 = 2_500;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let mut world = World::new();
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    let bodies: Vec<_> = (0..MESSAGES).map(|n| body(n, 30)).collect();
+    world.append(&engine, inbox, &bodies).await.unwrap();
+    engine.close();
+    let missing: Vec<u32> = (1..=MESSAGES).filter(|uid| uid % 1_000 != 0).collect();
+    edit(dir.path(), inbox, &missing, |_| None);
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    for set in [NumSet::range(1, u32::MAX), NumSet::from_ranges([(1, 900), (999, 1_001), (1_500, 2_400)])] {
+        let (seen, unreadable) = listed(&engine, inbox, &set).await;
+        let lost: NumSet = missing.iter().copied().filter(|uid| set.contains(*uid)).collect();
+        assert_eq!(unreadable, lost, "{set}");
+        let there = (1..=MESSAGES).filter(|uid| uid % 1_000 == 0 && set.contains(*uid));
+        assert!(seen.iter().map(|(uid, ..)| *uid).eq(there), "{set}");
+    }
 }

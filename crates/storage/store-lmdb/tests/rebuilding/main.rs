@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod aftermath;
+mod damaged_values;
 mod lost_index;
 mod rebuild;
 mod torn_round;

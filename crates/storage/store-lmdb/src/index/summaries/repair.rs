@@ -1,4 +1,5 @@
-//! Reads again a summary that the walk found damaged, then rebuilds it from the body.
+//! Reads again a summary that the walk found damaged, then rebuilds it from the body. That takes as
+//! long as reading a whole message. So another thread does it, and the listing waits.
 //!
 //! | record | used fields | answer |
 //! | --- | --- | --- |
@@ -12,13 +13,11 @@
 //! A body is used only if it is as long as the message's row says. A damaged record may name the
 //! body of another message. So an existing body with that id proves nothing.
 
-use std::ops::ControlFlow;
-
 use bytes::Bytes;
 use heed::RoTxn;
-use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{BodyId, Id, MailboxId};
 use posthaste_store::form::lacks_items;
-use posthaste_store::{Result, Row, StoreError, Stored, Visit};
+use posthaste_store::{Result, Row, StoreError};
 
 use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
@@ -30,20 +29,19 @@ use crate::index::summaries::record::{
 use crate::index::summaries::table;
 use crate::shared::{Shared, summary_of};
 
-/// Damaged messages of one call that are logged one by one: twenty show what happened. A mailbox
-/// whose records are all damaged does not fill the log.
-const LOGGED_MAX: usize = 20;
+/// Octets of summaries that are read again before they are visited. They are in memory together.
+/// The last one may exceed it by 10 MiB. With half of it, a mailbox whose page is damaged would
+/// change threads twice as often.
+const OCTETS_AT_ONCE: usize = 2 << 20;
 
-/// Repairs the summaries of one mailbox, for the length of one call.
+/// Repairs the summaries of one mailbox.
 pub(super) struct Repair<'m> {
     shared: &'m Shared,
     mailbox: MailboxId,
-    unreadable: NumSet,
-    logged: usize,
 }
 
-/// The outcome for one message.
-enum Outcome {
+/// What was found of one message.
+pub(crate) enum Examined {
     /// The message has no row any more.
     Expunged,
     /// The summary, and whether it had to be rebuilt.
@@ -52,95 +50,75 @@ enum Outcome {
     Lost(String),
 }
 
-struct Repaired {
-    body: BodyId,
-    saved: i64,
-    summary: Vec<u8>,
-    is_made: bool,
+/// A message that can be visited.
+pub(crate) struct Repaired {
+    pub(super) body: BodyId,
+    pub(super) saved: i64,
+    pub(super) summary: Vec<u8>,
+    pub(super) is_made: bool,
 }
 
 impl<'m> Repair<'m> {
     pub(super) fn new(shared: &'m Shared, mailbox: MailboxId) -> Self {
-        Self { shared, mailbox, unreadable: NumSet::new(), logged: 0 }
+        Self { shared, mailbox }
     }
 
-    pub(super) fn unreadable(self) -> NumSet {
-        self.unreadable
-    }
-
-    /// Visits a message, notes that it cannot be read, or skips it if it has no row. UIDs rise from
-    /// call to call.
-    pub(super) fn visit(&mut self, uid: u32, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
-        let Some(of) = Uid::new(uid) else { return Ok(ControlFlow::Continue(())) };
-        match self.find(uid) {
-            Ok(Outcome::Expunged) => Ok(ControlFlow::Continue(())),
-            Ok(Outcome::Found(Repaired { body, saved, summary, is_made })) => {
-                if is_made {
-                    self.log(uid, "the summary is damaged; it was rebuilt from the body");
-                }
-                Ok(visit(Stored { uid: of, body, saved, summary: &summary, is_shared: false }))
+    /// Reads messages again, as many as [`OCTETS_AT_ONCE`] allow, at least the first.
+    pub(super) fn read_again(&self, uids: &[u32]) -> Result<Vec<(u32, Examined)>> {
+        let (mut read, mut octets) = (Vec::with_capacity(uids.len()), 0);
+        for &uid in uids {
+            let examined = match self.find(uid) {
+                Err(StoreError::Corrupt(why)) => Examined::Lost(why),
+                found => found?,
+            };
+            if let Examined::Found(found) = &examined {
+                octets += found.summary.len();
             }
-            Ok(Outcome::Lost(why)) | Err(StoreError::Corrupt(why)) => {
-                self.log(uid, &why);
-                self.unreadable.push(uid);
-                Ok(ControlFlow::Continue(()))
+            read.push((uid, examined));
+            if octets >= OCTETS_AT_ONCE {
+                break;
             }
-            Err(error) => Err(error),
         }
+        Ok(read)
     }
 
     /// The summary of a message of this body, for a copy of it.
-    pub(super) fn for_copy(&mut self, txn: &RoTxn, uid: u32, body: BodyId) -> Result<Vec<u8>> {
+    pub(super) fn for_copy(&self, txn: &RoTxn, uid: u32, body: BodyId) -> Result<Vec<u8>> {
         let why = match self.find_in(txn, uid)? {
-            Outcome::Found(found) if found.body == body => {
+            Examined::Found(found) if found.body == body => {
                 if found.is_made {
-                    self.log(uid, "the summary is damaged; its copy gets one that was rebuilt from the body");
+                    let what = "the summary is damaged; its copy gets one that was rebuilt from the body";
+                    tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index");
                 }
                 return Ok(found.summary);
             }
-            Outcome::Found(_) => "it belongs to another body".to_owned(),
-            Outcome::Expunged => "the message does not exist".to_owned(),
-            Outcome::Lost(why) => why,
+            Examined::Found(_) => "it belongs to another body".to_owned(),
+            Examined::Expunged => "the message does not exist".to_owned(),
+            Examined::Lost(why) => why,
         };
         Err(StoreError::Corrupt(format!("summary of UID {uid} in mailbox {}: {why}", self.mailbox)))
     }
 
-    fn log(&mut self, uid: u32, what: &str) {
-        self.logged += 1;
-        match self.logged.cmp(&LOGGED_MAX) {
-            std::cmp::Ordering::Less => {
-                tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index")
-            }
-            std::cmp::Ordering::Equal => {
-                tracing::error!(
-                    mailbox = %self.mailbox, uid, what,
-                    "damage in the index; further messages of this call are not logged"
-                );
-            }
-            std::cmp::Ordering::Greater => {}
-        }
-    }
-
-    fn find(&self, uid: u32) -> Result<Outcome> {
+    fn find(&self, uid: u32) -> Result<Examined> {
         self.find_in(&*self.shared.index.read()?, uid)
     }
 
-    fn find_in(&self, txn: &RoTxn, uid: u32) -> Result<Outcome> {
+    fn find_in(&self, txn: &RoTxn, uid: u32) -> Result<Examined> {
         let index = &self.shared.index;
         let Some(row) = RowWalk::new(self.mailbox).find(index, txn, uid)? else {
-            return Ok(Outcome::Expunged);
+            return Ok(Examined::Expunged);
         };
         let Some(record) = table::record(index, txn, self.mailbox, uid)? else {
-            return Ok(Outcome::Lost("the record of the summary is missing".into()));
+            return Ok(Examined::Lost("the record of the summary is missing".into()));
         };
         if !index.holds(record) {
-            return Ok(Outcome::Lost("the record of the summary reaches beyond the index".into()));
+            return Ok(Examined::Lost("the record of the summary reaches beyond the index".into()));
         }
         if !is_summary_good(seed(self.mailbox.0), uid, record) {
             return self.of_damaged(txn, record, &row);
         }
         let Some(found) = summary_parts(record) else {
-            return Ok(Outcome::Lost("the record of the summary is too short".into()));
+            return Ok(Examined::Lost("the record of the summary is too short".into()));
         };
         let (body, saved) = (found.body, found.saved);
         let stored = match found.kind {
@@ -148,17 +126,17 @@ impl<'m> Repair<'m> {
             RecordKind::Link(origin) => self.summary_at(txn, origin, body)?,
         };
         if let Some(summary) = stored {
-            return Ok(Outcome::Found(Repaired { body, saved, summary: summary.to_vec(), is_made: false }));
+            return Ok(Examined::Found(Repaired { body, saved, summary: summary.to_vec(), is_made: false }));
         }
         Ok(match self.made(txn, body, &row) {
-            Ok(summary) => Outcome::Found(Repaired { body, saved, summary, is_made: true }),
-            Err(why) => Outcome::Lost(why),
+            Ok(summary) => Examined::Found(Repaired { body, saved, summary, is_made: true }),
+            Err(why) => Examined::Lost(why),
         })
     }
 
     /// The body and the date from a record whose checksum is wrong.
-    fn of_damaged(&self, txn: &RoTxn, record: &[u8], row: &Row) -> Result<Outcome> {
-        let lost = |why: &str| Outcome::Lost(format!("the record of the summary is damaged, and {why}"));
+    fn of_damaged(&self, txn: &RoTxn, record: &[u8], row: &Row) -> Result<Examined> {
+        let lost = |why: &str| Examined::Lost(format!("the record of the summary is damaged, and {why}"));
         let Some((header, rest)) = record.split_first_chunk::<SUMMARY_HEADER>() else {
             return Ok(lost("too short"));
         };
@@ -179,12 +157,12 @@ impl<'m> Repair<'m> {
             put_summary(&mut whole, seed(self.mailbox.0), row.uid().value(), body, saved, summary);
             if whole.get(..4) == header.get(..4) {
                 let summary = summary.clone();
-                return Ok(Outcome::Found(Repaired { body, saved, summary, is_made: true }));
+                return Ok(Examined::Found(Repaired { body, saved, summary, is_made: true }));
             }
         }
         // The checksum itself is damaged, or the date.
         let saved = i64::from(row.date());
-        let found = |summary| Ok(Outcome::Found(Repaired { body, saved, summary, is_made: true }));
+        let found = |summary| Ok(Examined::Found(Repaired { body, saved, summary, is_made: true }));
         if let Some(summary) = summaries().find(|summary| rest == summary.as_slice()) {
             return found(summary.clone());
         }

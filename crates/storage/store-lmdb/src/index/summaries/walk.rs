@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 
 use heed::RoTxn;
 use posthaste_mail_model::{MailboxId, Uid};
-use posthaste_store::{Result, StoreError, Stored, Unreadable, Visit};
+use posthaste_store::{Result, StoreError, Stored, Visit};
 
-use super::repair::Repair;
+use super::progress::Progress;
 use super::row_cache::RowCache;
 use super::table;
 use crate::index::Indexed;
@@ -29,13 +29,14 @@ type Txn<'w> = RoTxn<'w, heed::WithoutTls>;
 /// would pause as well.
 const SLICE_OCTETS: usize = 2 << 20;
 
-/// The outcome of a walk.
-#[derive(Default)]
-pub(crate) struct Walked {
-    /// The messages that have rows and could not be visited.
-    pub(crate) unreadable: Unreadable,
-    /// The last UID that was visited, if many octets were read and the rest has to wait.
-    pub(crate) paused_after: Option<u32>,
+/// How a slice of a walk ended.
+pub(crate) enum Walked {
+    /// Everything was visited, or the visitor wants no more.
+    Whole,
+    /// Many octets were read, and the rest has to wait.
+    Paused,
+    /// The next messages are damaged, or lack a summary. They are in UID order.
+    Damaged(Vec<u32>),
 }
 
 /// A walk over summaries of one mailbox.
@@ -47,13 +48,11 @@ pub(super) struct SummaryWalk<'w> {
     verified: verified::VerifiedWalk<'w>,
     follow: Follow<'w>,
     rows: RowCache<'w>,
-    repair: Repair<'w>,
-    /// LMDB met a damaged page, and this transaction cannot be used any more.
-    is_broken: bool,
+    progress: &'w mut Progress,
     /// The octets of the summaries that were visited.
     octets: usize,
-    /// The last UID that was visited, if the walk paused after it.
-    paused_after: Option<u32>,
+    /// How the walk ends.
+    end: Walked,
 }
 
 /// A range of requested UIDs, neither visited nor reported yet. 64 bits, so that the highest UID
@@ -71,7 +70,8 @@ impl RemainingRange {
 }
 
 impl<'w> SummaryWalk<'w> {
-    pub(super) fn new(shared: &'w Shared, txn: &'w Txn<'w>, mailbox: MailboxId) -> Self {
+    pub(super) fn new(shared: &'w Shared, txn: &'w Txn<'w>, progress: &'w mut Progress) -> Self {
+        let mailbox = progress.mailbox;
         Self {
             shared,
             txn,
@@ -80,21 +80,22 @@ impl<'w> SummaryWalk<'w> {
             verified: shared.verified.walk(mailbox),
             follow: Follow::new(&shared.index, txn, &shared.verified),
             rows: RowCache::new(&shared.index, mailbox),
-            repair: Repair::new(shared, mailbox),
-            is_broken: false,
+            progress,
             octets: 0,
-            paused_after: None,
+            end: Walked::Whole,
         }
     }
 
-    /// The messages that have rows and could not be visited, and where the walk paused.
+    /// How the walk ended.
     pub(super) fn end(self) -> Walked {
-        Walked { paused_after: self.paused_after, unreadable: Unreadable(self.repair.unreadable()) }
+        self.end
     }
 
-    /// Visits the summaries of these ranges in UID order, up to the next pause.
+    /// Visits the summaries of these ranges in UID order, from where the call has come to up to the
+    /// end of the slice.
     pub(super) fn visit_all(&mut self, ranges: &[(u32, u32)], visit: &mut Visit<'_>) -> Result<()> {
-        let mut rest = ranges;
+        let done = self.progress.after;
+        let mut rest = &ranges[ranges.partition_point(|range| range.1 <= done)..];
         while !rest.is_empty() {
             let joined = 1 + rest.windows(2).take_while(|w| w[1].0 - w[0].1 <= GAP).count();
             let (span, after) = rest.split_at(joined.min(rest.len()));
@@ -111,16 +112,19 @@ impl<'w> SummaryWalk<'w> {
         let (Some(&(low, _)), Some(&(_, high))) = (span.first(), span.last()) else {
             return Ok(ControlFlow::Continue(()));
         };
+        // Only the first range may begin before the place that the call has come to.
+        let low = low.max(self.progress.after.saturating_add(1));
         let mut ranges = span.iter().copied().map(RemainingRange::of);
         let mut rest = ranges.next().unwrap_or(RemainingRange { low: 1, high: 0 });
-        if !self.is_broken {
+        rest.low = rest.low.max(u64::from(low));
+        if !self.progress.is_broken {
             let there = match table::cursor(&self.shared.index, self.txn, self.mailbox, (low, high)) {
                 Ok(there) => Some(there),
                 Err(error) => self.stop_on(error).map(|()| None)?,
             };
             // No adapter over the cursor: each would copy the item again, which costs some 4 ns a
             // message.
-            let Some(there) = there else { return self.absent_all(rest, ranges, visit) };
+            let Some(there) = there else { return self.absent_all(rest, ranges) };
             for item in there {
                 let (key, value) = match item {
                     Ok(found) => found,
@@ -136,7 +140,7 @@ impl<'w> SummaryWalk<'w> {
                 // in order.
                 let Some(uid) = uid_of(self.mailbox, key) else { break };
                 while u64::from(uid) > rest.high {
-                    if self.absent(rest, visit)?.is_break() {
+                    if self.absent(rest)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                     match ranges.next() {
@@ -148,7 +152,7 @@ impl<'w> SummaryWalk<'w> {
                     continue;
                 }
                 let before = RemainingRange { low: rest.low, high: u64::from(uid) - 1 };
-                if before.low <= before.high && self.absent(before, visit)?.is_break() {
+                if before.low <= before.high && self.absent(before)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
                 rest.low = u64::from(uid) + 1;
@@ -157,7 +161,7 @@ impl<'w> SummaryWalk<'w> {
                 }
             }
         }
-        self.absent_all(rest, ranges, visit)
+        self.absent_all(rest, ranges)
     }
 
     /// The UIDs that the cursor did not reach.
@@ -165,10 +169,9 @@ impl<'w> SummaryWalk<'w> {
         &mut self,
         rest: RemainingRange,
         ranges: impl Iterator<Item = RemainingRange>,
-        visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
         for left in std::iter::once(rest).chain(ranges) {
-            if self.absent(left, visit)?.is_break() {
+            if self.absent(left)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -182,7 +185,7 @@ impl<'w> SummaryWalk<'w> {
         match Err::<(), _>(error).indexed() {
             Err(StoreError::Corrupt(what)) => {
                 tracing::error!(mailbox = %self.mailbox, %what, "a page of the index is damaged");
-                self.is_broken = true;
+                self.progress.is_broken = true;
                 Ok(())
             }
             other => other,
@@ -196,14 +199,14 @@ impl<'w> SummaryWalk<'w> {
         let index = &self.shared.index;
         let good = index.holds(value) && self.verified.is_good(uid, || is_summary_good(seed, uid, value));
         let (true, Some(found), Some(of)) = (good, summary_parts(value), Uid::new(uid)) else {
-            return self.repair.visit(uid, visit);
+            return Ok(self.damaged(vec![uid]));
         };
         let is_shared = found.kind.origin().is_some();
         let summary = match found.kind {
             RecordKind::Summary(summary) => summary,
             RecordKind::Link(origin) => match self.follow.summary(origin, found.body) {
                 Ok(summary) => summary,
-                Err(StoreError::Corrupt(_)) => return self.repair.visit(uid, visit),
+                Err(StoreError::Corrupt(_)) => return Ok(self.damaged(vec![uid])),
                 Err(error) => return Err(error),
             },
         };
@@ -212,22 +215,30 @@ impl<'w> SummaryWalk<'w> {
         if self.octets < SLICE_OCTETS || next.is_break() {
             return Ok(next);
         }
-        self.paused_after = Some(uid);
+        self.progress.after = uid;
+        self.end = Walked::Paused;
         Ok(ControlFlow::Break(()))
     }
 
+    /// Ends the slice at messages that have to be read again.
+    #[cold]
+    fn damaged(&mut self, uids: Vec<u32>) -> ControlFlow<()> {
+        self.end = Walked::Damaged(uids);
+        ControlFlow::Break(())
+    }
+
     /// Requested UIDs without a record on the walk. UIDs that have a row are looked for again.
-    fn absent(&mut self, rest: RemainingRange, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
-        let (Ok(low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
+    fn absent(&mut self, rest: RemainingRange) -> Result<ControlFlow<()>> {
+        let (Ok(mut low), Ok(high)) = (u32::try_from(rest.low), u32::try_from(rest.high)) else {
             return Ok(ControlFlow::Continue(()));
         };
-        if low > high {
-            return Ok(ControlFlow::Continue(()));
-        }
-        for uid in self.rows.between(low, high)? {
-            if self.repair.visit(uid, visit)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+        while low <= high {
+            let (uids, upto) = self.rows.between(low, high)?;
+            if !uids.is_empty() {
+                return Ok(self.damaged(uids));
             }
+            let Some(next) = upto.checked_add(1) else { break };
+            low = next;
         }
         Ok(ControlFlow::Continue(()))
     }
