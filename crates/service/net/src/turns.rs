@@ -8,8 +8,8 @@
 //! all tasks that are ready run.
 //!
 //! A task that has a turn may be late: another task may block its thread, or its runtime may stand
-//! still. Those that wait do not depend on it. If no round has begun within [`ROUND_TIMEOUT`], one of
-//! them begins the next round. The late task then begins none. Its turn counts in a later round.
+//! still. Those that wait do not depend on it. If no round has begun within [`ROUND_TIMEOUT`], one
+//! of them begins the next round. The late task then begins none. Its turn counts in a later round.
 
 use std::future::poll_fn;
 use std::mem;
