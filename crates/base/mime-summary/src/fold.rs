@@ -27,8 +27,14 @@ fn ascii_len(bytes: &[u8]) -> usize {
     const STEP: usize = 32;
     let whole = bytes.as_chunks::<STEP>().0.iter().take_while(|chunk| chunk.is_ascii()).count() * STEP;
     let rest = bytes.in_bounds(whole..);
-    whole + rest.iter().position(|b| !b.is_ascii()).unwrap_or(rest.len())
+    match rest.is_ascii() {
+        true => bytes.len(),
+        false => whole + rest.iter().position(|b| !b.is_ascii()).unwrap_or(rest.len()),
+    }
 }
+
+/// Bytes of ASCII that are folded at once.
+const STEP: usize = 16;
 
 /// Folds text that comes in pieces: remembers whether the last character was white space.
 #[derive(Debug, Clone, Default)]
@@ -56,36 +62,38 @@ impl Folder {
         }
     }
 
-    /// Several at once, unless white space follows white space among them.
+    /// Several at once, with zeros after the last ones.
     fn fold_ascii(&mut self, bytes: &[u8], into: &mut Vec<u8>) {
-        const STEP: usize = 16;
-        let (chunks, rest) = bytes.as_chunks::<STEP>();
-        for chunk in chunks {
-            let folded = chunk.map(fold_byte);
-            let mut before = [if self.in_space { b' ' } else { 0 }; STEP];
-            before[1..].copy_from_slice(&folded[..STEP - 1]);
-            let is_double = |(a, b): (&u8, &u8)| u8::from(*a == b' ') & u8::from(*b == b' ');
-            if folded.iter().zip(&before).map(is_double).fold(0, |all, one| all | one) == 0 {
-                into.extend_from_slice(&folded);
-                self.in_space = folded[STEP - 1] == b' ';
-            } else {
-                self.squeeze(&folded, into);
-            }
-        }
-        for byte in rest {
-            self.squeeze(&[fold_byte(*byte)], into);
+        let (chunks, rest) = bytes.as_chunks();
+        chunks.iter().for_each(|chunk| self.fold_step(chunk, STEP, into));
+        if !rest.is_empty() {
+            let mut last = [0; STEP];
+            last[..rest.len()].copy_from_slice(rest);
+            self.fold_step(&last, rest.len(), into);
         }
     }
 
-    /// Appends folded ASCII without white space after white space.
-    fn squeeze(&mut self, folded: &[u8], into: &mut Vec<u8>) {
-        for &byte in folded {
-            let is_space = byte == b' ';
-            if !(is_space && self.in_space) {
-                into.push(byte);
-            }
-            self.in_space = is_space;
+    /// Appends the first `len` of these bytes.
+    #[inline]
+    fn fold_step(&mut self, bytes: &[u8; STEP], len: usize, into: &mut Vec<u8>) {
+        const UPPER_BITS: u128 = u128::from_ne_bytes([0x80; STEP]);
+        let folded = bytes.map(fold_byte);
+        let others = u128::from_le_bytes(folded) ^ u128::from_ne_bytes([b' '; STEP]);
+        // The upper bit of each byte that is white space. No byte of ASCII has that bit.
+        let spaces = !(others + !UPPER_BITS) & UPPER_BITS;
+        let doubles = spaces & (spaces << 8 | u128::from(self.in_space) << 7);
+        let start = into.len();
+        into.extend_from_slice(&folded);
+        into.truncate(start + len);
+        if doubles.is_power_of_two() {
+            // The end of a line: CR LF.
+            into.remove(start + doubles.trailing_zeros() as usize / 8);
+        } else if doubles != 0 {
+            into.truncate(start);
+            let is_double = |at: usize| doubles >> (8 * at + 7) & 1 == 1;
+            into.extend((0..len).filter(|at| !is_double(*at)).map(|at| folded[at]));
         }
+        self.in_space = folded[len - 1] == b' ';
     }
 
     /// Characters beyond ASCII: from the table, if they are in it.

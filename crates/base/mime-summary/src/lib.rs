@@ -76,7 +76,7 @@ pub use structure::{Kind, MAX_DEPTH, MAX_FIELDS, MAX_PARTS, Part, PartIndex, Str
 pub use subject::{BaseSubject, base_subject};
 pub use summary::{HeaderText, SummaryError, SummaryRef};
 pub use table::{InDecoded, Located, PartRow, Section};
-pub use tap::{Tap, Tapped, tap_envelope, tap_fields};
+pub use tap::{Tap, Tapped, tap_envelope};
 pub use thread::{MessageIds, message_ids};
 pub use transfer::{Encoding, TransferDecoder, TransferError, decode_transfer};
 pub use words::{decode_words, decode_words_into};

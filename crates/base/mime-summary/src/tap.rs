@@ -2,7 +2,6 @@
 
 use crate::envelope_text::{EnvelopeText, search_part};
 use crate::fold::fold_into;
-use crate::known::FieldMask;
 use crate::summary::SummaryRef;
 use crate::words::decode_words;
 
@@ -36,11 +35,6 @@ pub fn tap_envelope(summary: &SummaryRef<'_>, tap: &mut dyn FnMut(&[u8])) {
             tap(&again);
         }
     }
-}
-
-/// Gives the header fields of a summary, in which HEADER is looked for.
-pub fn tap_fields(summary: &SummaryRef<'_>, tap: &mut dyn FnMut(&[u8])) {
-    summary.field_values(&FieldMask::all_but([""; 0])).for_each(|value| tap(&field_text(value)));
 }
 
 /// The value of a field, decoded and folded; the beginning of a very long one.

@@ -4,7 +4,8 @@ use crate::Scope;
 use crate::layout::MESSAGES_MAX;
 use crate::segment::Segment;
 use crate::sort_keys::KeyColumns;
-use crate::terms::{Terms, WordSet, words};
+use crate::terms::Terms;
+use crate::word_set::{Word, WordSet, words};
 use crate::write::{Head, Writer};
 
 /// Pairs of word and message after which a builder is full: 16 MiB. A full segment of messages with
@@ -38,7 +39,7 @@ struct Lexicon {
 
 impl Lexicon {
     /// Adds a word of a message. Returns false if there is no number left for it.
-    fn add(&mut self, word: &[u8], ordinal: u32) -> bool {
+    fn add(&mut self, word: Word<'_>, ordinal: u32) -> bool {
         let number = self.set.add(word);
         let has_number = number >> (32 - ORDINAL_BITS) == 0;
         if has_number {
@@ -110,13 +111,16 @@ impl Builder {
         let text_bytes = texts.iter().sum();
         let head = Head { uids: &uids, opaque: &opaque, scanned, text_bytes, keys: &keys };
         let mut writer = Writer::new(&head);
+        let (has_opaque, mut kept) = (opaque.contains(&true), Vec::new());
         for (lexicon, lists) in lexicons.iter().zip(&lists) {
-            let mut kept = Vec::new();
             for number in in_order(&lexicon.set) {
-                kept.clear();
-                let all = lists.list(number).iter().copied();
-                kept.extend(all.filter(|ordinal| !opaque[usize::from(*ordinal)]));
-                writer.word(lexicon.set.word(number), &kept);
+                let mut list = lists.list(number);
+                if has_opaque {
+                    kept.clear();
+                    kept.extend(list.iter().filter(|ordinal| !opaque[usize::from(**ordinal)]));
+                    list = &kept;
+                }
+                writer.word(lexicon.set.word(number), list);
             }
             writer.end_scope();
         }
@@ -124,20 +128,40 @@ impl Builder {
     }
 }
 
-/// The numbers of words in the order of the words. Most comparisons read no word.
+/// Bits of the beginning of a word by which words are divided, before they are sorted.
+const DIVIDING_BITS: u32 = 14;
+
+/// The numbers of words in the order of the words. Most comparisons read no word: the beginnings
+/// of words are sorted, each with the number of its word.
 fn in_order(set: &WordSet) -> impl Iterator<Item = u32> + use<> {
-    let numbers = 0..set.len() as u32;
-    let mut order: Vec<(u64, u32)> = numbers.map(|number| (beginning(set.word(number)), number)).collect();
-    order.sort_unstable_by(|(a, x), (b, y)| a.cmp(b).then_with(|| set.word(*x).cmp(set.word(*y))));
-    order.into_iter().map(|(_, number)| number)
+    let part_of = |beginning: u64| (beginning >> (u64::BITS - DIVIDING_BITS)) as usize;
+    let mut ends = vec![0_u32; 1 << DIVIDING_BITS];
+    for beginning in set.beginnings() {
+        ends[part_of(*beginning)] += 1;
+    }
+    starts_of(&mut ends);
+    let mut order = vec![0_u128; set.len()];
+    for (number, beginning) in (0_u32..).zip(set.beginnings()) {
+        let at = &mut ends[part_of(*beginning)];
+        order[*at as usize] = u128::from(*beginning) << 32 | u128::from(number);
+        *at += 1;
+    }
+    let beginning = |numbered: &u128| (numbered >> 32) as u64;
+    for part in order.chunk_by_mut(|a, b| part_of(beginning(a)) == part_of(beginning(b))) {
+        part.sort_unstable();
+    }
+    for alike in order.chunk_by_mut(|a, b| beginning(a) == beginning(b)).filter(|alike| alike.len() > 1) {
+        alike.sort_unstable_by_key(|numbered| set.word(*numbered as u32));
+    }
+    order.into_iter().map(|numbered| numbered as u32)
 }
 
-/// The first eight bytes of a word as a number. No word has a zero, so numbers of different words
-/// are in the order of the words, or equal.
-fn beginning(word: &[u8]) -> u64 {
-    let mut first = [0; 8];
-    first.iter_mut().zip(word).for_each(|(to, from)| *to = *from);
-    u64::from_be_bytes(first)
+/// Makes of the sizes of parts where each part begins.
+fn starts_of(sizes: &mut [u32]) {
+    let mut sum = 0;
+    for size in sizes {
+        sum += std::mem::replace(size, sum);
+    }
 }
 
 /// The messages of each word.
@@ -155,11 +179,8 @@ impl Lists {
         for pair in &lexicon.pairs {
             ends[number(*pair)] += 1;
         }
-        let mut sum = 0;
-        for count in &mut ends {
-            // For now, where the list begins.
-            sum += std::mem::replace(count, sum);
-        }
+        // For now, where the list begins.
+        starts_of(&mut ends);
         let mut ordinals = vec![0_u16; lexicon.pairs.len()];
         for pair in &lexicon.pairs {
             let at = &mut ends[number(*pair)];
@@ -237,7 +258,7 @@ mod tests {
         let mut set = WordSet::default();
         let words = ["b", "aa", "invoices", "invoice", "a", "invoices2", "invoices10", "é", "zz", "inv"];
         for word in words {
-            set.add(word.as_bytes());
+            set.add(Word::new(word.as_bytes()));
         }
         let ordered: Vec<&[u8]> = in_order(&set).map(|number| set.word(number)).collect();
         let mut sorted = words;

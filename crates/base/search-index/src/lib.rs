@@ -28,6 +28,7 @@ mod query;
 mod segment;
 mod sort_keys;
 mod terms;
+mod word_set;
 mod words;
 mod write;
 

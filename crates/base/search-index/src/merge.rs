@@ -2,8 +2,9 @@
 
 use crate::Scope;
 use crate::layout::MESSAGES_MAX;
-use crate::segment::{Segment, each_ordinal, ones};
+use crate::segment::{Segment, Words, each_ordinal, ones};
 use crate::sort_keys::{KeyColumns, SortKeys};
+use crate::word_set::beginning;
 use crate::write::{Head, Writer};
 
 /// No message of the new segment.
@@ -64,30 +65,60 @@ fn merge_keys(segments: &[&Segment], places: &[Vec<u16>], messages: usize) -> Ve
     columns.finish()
 }
 
+/// The words of one segment, in their order.
+struct Input<'s> {
+    words: Words<'s>,
+    /// The beginning of the word at hand: most comparisons read nothing else.
+    beginning: u64,
+    map_len: usize,
+    /// The place of each message in the new segment.
+    places: &'s [u16],
+}
+
+impl<'s> Input<'s> {
+    fn new(segment: &'s Segment, places: &'s [u16], scope: Scope) -> Self {
+        let mut input =
+            Self { words: segment.words(scope), beginning: 0, map_len: segment.map_len(), places };
+        input.begin();
+        input
+    }
+
+    fn begin(&mut self) {
+        self.beginning = self.words.current().map_or(0, |(word, _)| beginning(word));
+    }
+
+    /// The word at hand, behind its beginning.
+    fn word(&self) -> Option<(u64, &[u8])> {
+        self.words.current().map(|(word, _)| (self.beginning, word))
+    }
+
+    /// Adds the messages of a word, if it is at hand, and goes to the next one.
+    fn take(&mut self, taken: (u64, &[u8]), ordinals: &mut Vec<u16>) {
+        // A damaged one may have a word twice, or out of order.
+        while self.word() == Some(taken) {
+            if let Some((_, list)) = self.words.current() {
+                each_ordinal(list, self.map_len, |ordinal| {
+                    ordinals.extend(self.places.get(ordinal).filter(|place| **place != LEFT_OUT));
+                });
+            }
+            self.words.advance();
+            self.begin();
+        }
+    }
+}
+
 /// Writes the words of one scope. The words of each segment ascend, so only one of each is held.
 fn merge_scope(segments: &[&Segment], places: &[Vec<u16>], scope: Scope, writer: &mut Writer) {
-    let mut inputs: Vec<_> = segments
-        .iter()
-        .zip(places)
-        .map(|(segment, places)| (segment.map_len(), places, segment.words(scope)))
-        .collect();
+    let mut inputs: Vec<_> =
+        segments.iter().zip(places).map(|(segment, places)| Input::new(segment, places, scope)).collect();
+    // Mostly, the messages of one segment follow those of another: then so do their places.
+    inputs.sort_by_key(|input| input.places.first().copied());
     let (mut word, mut ordinals) = (Vec::new(), Vec::new());
-    while let Some((least, _)) =
-        inputs.iter().filter_map(|(_, _, words)| words.current()).min_by_key(|(word, _)| *word)
-    {
+    while let Some((beginning, least)) = inputs.iter().filter_map(Input::word).min() {
         word.clear();
         word.extend_from_slice(least);
         ordinals.clear();
-        for (map_len, places, words) in &mut inputs {
-            // A damaged one may have a word twice, or out of order.
-            while let Some((_, list)) = words.current().filter(|(other, _)| *other == word) {
-                words.advance();
-                each_ordinal(list, *map_len, |ordinal| {
-                    ordinals.extend(places.get(ordinal).filter(|place| **place != LEFT_OUT));
-                });
-            }
-        }
-        // Mostly, the messages of one segment follow those of another.
+        inputs.iter_mut().for_each(|input| input.take((beginning, &word), &mut ordinals));
         if !ordinals.is_sorted_by(|a, b| a < b) {
             ordinals.sort_unstable();
             ordinals.dedup();

@@ -8,7 +8,7 @@
 //! A piece is looked for without unpacking: what the beginning of a word matches of the piece was
 //! found at the word before.
 
-use crate::query::SEPARATOR;
+use crate::word_set::SEPARATOR;
 use crate::words::WORD_MAX;
 
 /// The lowest byte of a word: digits, letters, and bytes of other characters.
@@ -18,10 +18,12 @@ const LOWEST: u8 = b'0';
 const _: () = assert!(WORD_MAX < LOWEST as usize);
 
 /// Appends a word that comes after `before` in its block; `before` is empty for the first one.
-pub(crate) fn put_word(before: &[u8], word: &[u8], packed: &mut Vec<u8>) {
+/// Returns how many bytes they share.
+pub(crate) fn put_word(before: &[u8], word: &[u8], packed: &mut Vec<u8>) -> usize {
     let shared = before.iter().zip(word).take_while(|(a, b)| a == b).count().min(WORD_MAX);
     packed.push(shared as u8);
     packed.extend_from_slice(&word[shared..]);
+    shared
 }
 
 /// Reads the words of whole blocks, one after the other.

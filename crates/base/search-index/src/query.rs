@@ -3,10 +3,8 @@
 use memchr::memmem::Finder;
 
 use crate::Scope;
+use crate::word_set::SEPARATOR;
 use crate::words::{Class, WHOLE_MAX, class};
-
-/// The byte that is before, between and after words, and in no word.
-pub(crate) const SEPARATOR: u8 = 0;
 
 /// Shorter pieces are not looked up: they are in too many words.
 pub(crate) const NEEDLE_MIN: usize = 3;

@@ -399,7 +399,11 @@ pub(crate) fn each_ordinal(list: List<'_>, map_len: usize, mut each: impl FnMut(
         List::One(ordinal) => return each(ordinal),
         List::Several(bits) if bits.len() == map_len => {
             for (i, byte) in bits.iter().enumerate() {
-                (0..8).filter(|bit| byte >> bit & 1 == 1).for_each(|bit| each(i * 8 + bit));
+                let mut left = *byte;
+                while left != 0 {
+                    each(i * 8 + left.trailing_zeros() as usize);
+                    left &= left - 1;
+                }
             }
             return;
         }

@@ -10,6 +10,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 /// Texts of a message: one for each key that compares texts.
 pub const TEXTS: usize = 6;
 
@@ -247,7 +249,8 @@ struct NewTextColumn {
     numbers: Vec<u8>,
     ends: Vec<u8>,
     bytes: Vec<u8>,
-    known: HashMap<Box<[u8]>, u16>,
+    /// Keyed, so that no sender can choose texts with equal hashes.
+    known: HashMap<Box<[u8]>, u16, RandomState>,
 }
 
 impl NewTextColumn {

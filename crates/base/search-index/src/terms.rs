@@ -1,116 +1,32 @@
 //! The words of one message, each once: collected, and kept as its terms.
 
-use std::hash::{BuildHasher, Hasher};
-
-use foldhash::quality::RandomState;
-
 use crate::Scope;
-use crate::query::{Query, SEPARATOR};
+use crate::query::Query;
 use crate::sort_keys::SortKeys;
-use crate::words::Splitter;
+use crate::word_set::{SEPARATOR, Word, WordSet};
+use crate::words::{Splitter, WordSink};
 
 /// Words of a message in one scope at most, and their bytes. A message with more is not split any
 /// further: it may hold anything.
 const WORDS_MAX: usize = 1 << 16;
 const BYTES_MAX: usize = 1 << 20;
 
-/// Places of the table in which words are looked up, at the beginning: enough for 4 KiB of text.
-const PLACES: usize = 4096;
-
-/// Different words, numbered in the order in which they came.
-#[derive(Debug, Clone)]
-pub(crate) struct WordSet {
-    /// A separator, and each word with one after it.
-    bytes: Vec<u8>,
-    /// The position where each word begins.
-    starts: Vec<u32>,
-    /// Numbers of words, plus 1; 0 for a free place. A word's place is found by its hash.
-    table: Vec<u32>,
-    /// Keyed, so that no sender can choose words with equal hashes.
-    hasher: RandomState,
+/// Takes the words of a text, up to the bounds.
+struct Sink<'s> {
+    set: &'s mut WordSet,
+    /// Whether a word was not taken.
+    is_over: bool,
 }
 
-impl Default for WordSet {
-    fn default() -> Self {
-        let (bytes, table) = (vec![SEPARATOR], vec![0; PLACES]);
-        Self { bytes, starts: Vec::new(), table, hasher: RandomState::default() }
-    }
-}
-
-impl WordSet {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.starts.len()
-    }
-
-    /// The word of this number.
-    pub(crate) fn word(&self, number: u32) -> &[u8] {
-        let from = self.starts[number as usize] as usize;
-        let next = self.starts.get(number as usize + 1).map_or(self.bytes.len(), |next| *next as usize);
-        &self.bytes[from..next - 1]
-    }
-
-    /// The place where the search for a word begins. No two words are hashed one after the other,
-    /// so the length need not be hashed.
-    fn first_place(&self, word: &[u8], mask: usize) -> usize {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(word);
-        hasher.finish() as usize & mask
-    }
-
-    /// Adds a word, unless it is there. Returns its number.
-    pub(crate) fn add(&mut self, word: &[u8]) -> u32 {
-        let mask = self.table.len() - 1;
-        let mut place = self.first_place(word, mask);
-        while self.table[place] != 0 {
-            let number = self.table[place] - 1;
-            if self.word(number) == word {
-                return number;
-            }
-            place = (place + 1) & mask;
+impl WordSink for Sink<'_> {
+    #[inline]
+    fn word(&mut self, word: Word<'_>) {
+        if self.set.len() < WORDS_MAX && self.set.bytes().len() < BYTES_MAX {
+            self.set.add(word);
+        } else {
+            self.is_over = true;
         }
-        self.starts.push(self.bytes.len() as u32);
-        self.bytes.extend_from_slice(word);
-        self.bytes.push(SEPARATOR);
-        let number = self.starts.len() as u32;
-        self.table[place] = number;
-        if self.starts.len() * 2 > self.table.len() {
-            self.grow();
-        }
-        number - 1
     }
-
-    fn grow(&mut self) {
-        let mut table = vec![0_u32; self.table.len() * 2];
-        let mask = table.len() - 1;
-        for number in 0..self.starts.len() as u32 {
-            let mut place = self.first_place(self.word(number), mask);
-            while table[place] != 0 {
-                place = (place + 1) & mask;
-            }
-            table[place] = number + 1;
-        }
-        self.table = table;
-    }
-
-    fn clear(&mut self) {
-        self.bytes.truncate(1);
-        self.bytes.shrink_to(BYTES_MAX / 16);
-        self.starts.clear();
-        self.starts.shrink_to(WORDS_MAX / 16);
-        self.table.truncate(PLACES);
-        self.table.shrink_to_fit();
-        self.table.fill(0);
-    }
-}
-
-/// The words of bytes that have separators before, between and after them.
-pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> + '_ {
-    let inner = bytes.get(1..).unwrap_or_default();
-    inner.split(|byte| *byte == SEPARATOR).filter(|word| !word.is_empty())
 }
 
 /// Collects the words of a message. It is used for one message after the other.
@@ -135,12 +51,6 @@ impl Collector {
         self.end_text(scope);
     }
 
-    /// Adds a folded text that another one of the message repeats: its length does not count.
-    pub fn add_repeated(&mut self, scope: Scope, text: &[u8]) {
-        self.add_repeated_piece(scope, text);
-        self.end_text(scope);
-    }
-
     /// Adds a piece of a folded text. Pieces end between characters.
     pub fn add_piece(&mut self, scope: Scope, text: &[u8]) {
         if scope == Scope::Texts {
@@ -149,32 +59,26 @@ impl Collector {
         self.add_repeated_piece(scope, text);
     }
 
-    /// Adds a piece of a text that another one of the message repeats.
+    /// Adds a piece of a text that another one of the message repeats: its length does not count.
     pub fn add_repeated_piece(&mut self, scope: Scope, text: &[u8]) {
-        self.with(scope, |splitter, emit| splitter.add(text, emit));
+        self.with(scope, |splitter, sink| splitter.add(text, sink));
     }
 
     /// The text ends: the next one begins with a word of its own.
     pub fn end_text(&mut self, scope: Scope) {
-        self.with(scope, |splitter, emit| splitter.end(emit));
+        self.with(scope, |splitter, sink| splitter.end(sink));
     }
 
-    fn with(&mut self, scope: Scope, split: impl FnOnce(&mut Splitter, &mut dyn FnMut(&[u8]))) {
+    fn with(&mut self, scope: Scope, split: impl FnOnce(&mut Splitter, &mut Sink<'_>)) {
         if self.is_opaque {
             return;
         }
         let ([envelope, texts], [of_envelope, of_texts]) = (&mut self.sets, &mut self.splitters);
         let (set, splitter) =
             if scope == Scope::Envelope { (envelope, of_envelope) } else { (texts, of_texts) };
-        let mut is_opaque = false;
-        split(splitter, &mut |word| {
-            if set.len() < WORDS_MAX && set.bytes.len() < BYTES_MAX {
-                set.add(word);
-            } else {
-                is_opaque = true;
-            }
-        });
-        self.is_opaque = is_opaque;
+        let mut sink = Sink { set, is_over: false };
+        split(splitter, &mut sink);
+        self.is_opaque = sink.is_over;
     }
 
     /// The number of different words that were added.
@@ -190,7 +94,7 @@ impl Collector {
             words: if self.is_opaque {
                 [[SEPARATOR].into(), [SEPARATOR].into()]
             } else {
-                self.sets.each_ref().map(|set| set.bytes.as_slice().into())
+                self.sets.each_ref().map(|set| set.bytes().into())
             },
             count: if self.is_opaque { 0 } else { self.count() },
             text_bytes: std::mem::take(&mut self.text_bytes),

@@ -7,6 +7,8 @@
 //!
 //! Invariants: where a piece of a text begins or ends does not change its words.
 
+use crate::word_set::Word;
+
 /// Bytes of a word at most.
 pub(crate) const WORD_MAX: usize = 47;
 
@@ -54,6 +56,53 @@ fn plain_len(text: &[u8]) -> usize {
     }
 }
 
+/// The number of letters and digits of ASCII at the beginning of eight bytes; the highest byte is
+/// the first. All are compared together: each byte has an upper bit for the result.
+#[inline]
+fn ascii_word_len(eight: u64) -> usize {
+    const fn each(byte: u8) -> u64 {
+        u64::from_ne_bytes([byte; 8])
+    }
+    // Without their upper bits, no byte carries into the next one.
+    let low = eight & each(0x7F);
+    let within =
+        |bytes: u64, first: u8, last: u8| (bytes + each(0x80 - first)) & !(bytes + each(0x7F - last));
+    let letters = within(low | each(0x20), b'a', b'z');
+    let plain = (letters | within(low, b'0', b'9')) & !eight & each(0x80);
+    (plain ^ each(0x80)).leading_zeros() as usize / 8
+}
+
+/// Gives the words at the beginning of a text, as long as it is ASCII and goes on for eight bytes.
+/// Returns where it stopped: at the beginning of a word, or between words.
+#[inline]
+fn ascii_words(text: &[u8], sink: &mut impl WordSink) -> usize {
+    // The word under way begins at `at`, and `len` bytes of it were read.
+    let (mut at, mut len, mut first) = (0, 0, 0);
+    while let Some(eight) = text.get(at + len..).and_then(|rest| rest.first_chunk()) {
+        let eight = u64::from_be_bytes(*eight);
+        if len == 0 {
+            first = eight;
+        }
+        let more = ascii_word_len(eight);
+        len += more;
+        if len > WORD_MAX {
+            break;
+        }
+        if more == 8 {
+            continue;
+        }
+        let is_ascii = (eight << (8 * more)) >> 63 == 0;
+        if !is_ascii {
+            break;
+        }
+        if let Some(word) = text.get(at..at + len).filter(|word| !word.is_empty()) {
+            sink.word(Word::at_start_of(first, word));
+        }
+        (at, len) = (at + len + 1, 0);
+    }
+    at
+}
+
 /// The class of this place.
 #[inline]
 pub(crate) fn class(text: &[u8], at: usize) -> Class {
@@ -82,6 +131,12 @@ fn dense(first: u8, rest: &[u8]) -> Class {
     if is_dense { Class::Dense(len) } else { Class::Plain }
 }
 
+/// Takes words.
+pub(crate) trait WordSink {
+    /// Takes a word, which may have been given before.
+    fn word(&mut self, word: Word<'_>);
+}
+
 /// Splits one text after the other. A text may come in pieces, which end between characters.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Splitter {
@@ -95,30 +150,33 @@ pub(crate) struct Splitter {
 
 impl Splitter {
     /// Takes a piece of a text.
-    pub(crate) fn add(&mut self, text: &[u8], emit: &mut dyn FnMut(&[u8])) {
+    pub(crate) fn add(&mut self, text: &[u8], sink: &mut impl WordSink) {
         let mut at = 0;
         while at < text.len() {
+            if self.word.is_empty() && self.last.is_empty() {
+                at += ascii_words(&text[at..], sink);
+            }
             match class(text, at) {
                 Class::Gap => {
-                    self.end(emit);
+                    self.end(sink);
                     at += 1;
                 }
                 Class::Plain => {
-                    self.end_dense(emit);
+                    self.end_dense(sink);
                     let run = &text[at..at + plain_len(&text[at..])];
                     at += run.len();
                     if self.word.is_empty() && at < text.len() && run.len() <= WORD_MAX {
-                        emit(run);
+                        sink.word(Word::new(run));
                     } else {
-                        self.add_to_word(run, emit);
+                        self.add_to_word(run, sink);
                     }
                 }
                 Class::Dense(len) => {
-                    self.end_plain(emit);
+                    self.end_plain(sink);
                     let character = &text[at..at + len];
                     if !self.last.is_empty() {
                         self.last.extend_from_slice(character);
-                        emit(&self.last);
+                        sink.word(Word::new(&self.last));
                         self.is_paired = true;
                     }
                     self.last.clear();
@@ -130,37 +188,37 @@ impl Splitter {
     }
 
     /// The text ends.
-    pub(crate) fn end(&mut self, emit: &mut dyn FnMut(&[u8])) {
-        self.end_plain(emit);
-        self.end_dense(emit);
+    pub(crate) fn end(&mut self, sink: &mut impl WordSink) {
+        self.end_plain(sink);
+        self.end_dense(sink);
     }
 
-    fn add_to_word(&mut self, run: &[u8], emit: &mut dyn FnMut(&[u8])) {
+    fn add_to_word(&mut self, run: &[u8], sink: &mut impl WordSink) {
         for step in run.chunks(STEP) {
             self.word.extend_from_slice(step);
             // While another whole chunk follows.
             while self.word.len() >= WORD_MAX + STRIDE {
-                emit(&self.word[..WORD_MAX]);
+                sink.word(Word::new(&self.word[..WORD_MAX]));
                 self.word.drain(..STRIDE);
             }
         }
     }
 
-    fn end_plain(&mut self, emit: &mut dyn FnMut(&[u8])) {
+    fn end_plain(&mut self, sink: &mut impl WordSink) {
         let mut rest = self.word.as_slice();
         while rest.len() > WORD_MAX {
-            emit(&rest[..WORD_MAX]);
+            sink.word(Word::new(&rest[..WORD_MAX]));
             rest = &rest[STRIDE..];
         }
         if !rest.is_empty() {
-            emit(rest);
+            sink.word(Word::new(rest));
         }
         self.word.clear();
     }
 
-    fn end_dense(&mut self, emit: &mut dyn FnMut(&[u8])) {
+    fn end_dense(&mut self, sink: &mut impl WordSink) {
         if !self.last.is_empty() && !self.is_paired {
-            emit(&self.last);
+            sink.word(Word::new(&self.last));
         }
         self.last.clear();
         self.is_paired = false;
@@ -171,12 +229,29 @@ impl Splitter {
 mod tests {
     use super::*;
 
+    impl WordSink for Vec<String> {
+        fn word(&mut self, word: Word<'_>) {
+            self.push(String::from_utf8(word.bytes().to_vec()).unwrap());
+        }
+    }
+
     fn split(pieces: &[&str]) -> Vec<String> {
         let (mut splitter, mut words) = (Splitter::default(), Vec::new());
-        let mut emit = |word: &[u8]| words.push(String::from_utf8(word.to_vec()).unwrap());
-        pieces.iter().for_each(|piece| splitter.add(piece.as_bytes(), &mut emit));
-        splitter.end(&mut emit);
+        pieces.iter().for_each(|piece| splitter.add(piece.as_bytes(), &mut words));
+        splitter.end(&mut words);
         words
+    }
+
+    #[test]
+    fn eight_bytes_are_classed_as_each_of_them_is() {
+        for byte in 0..=u8::MAX {
+            for place in 0..8 {
+                let mut eight = *b"aZ09zA5m";
+                eight[place] = byte;
+                let expected = if byte.is_ascii_alphanumeric() { 8 } else { place };
+                assert_eq!(ascii_word_len(u64::from_be_bytes(eight)), expected, "{byte} at {place}");
+            }
+        }
     }
 
     #[test]

@@ -3,8 +3,11 @@
 use crate::front::{FRONT_SUM_AT, KEYS_LEN_AT, sum_of};
 use crate::layout::{HEAD_LEN, MAGIC, RANGES_MAX};
 use crate::packed::put_word;
-use crate::query::SEPARATOR;
 use crate::segment::{BLOCK, LEN_BASE, ROWS, Segment, row_of};
+use crate::word_set::SEPARATOR;
+
+/// Gaps below it take one byte.
+const SHORT_GAP: u16 = 0x80;
 
 /// The head of a segment, before the words.
 pub(crate) struct Head<'h> {
@@ -33,11 +36,10 @@ struct Parts {
     words: Vec<u8>,
     lists: Vec<u8>,
     blocks: Vec<u8>,
-    /// The rows of each block that it is in.
-    rows: Vec<Vec<u16>>,
-    /// The word before, if it is of the same block.
-    before: Vec<u8>,
-    /// The word with a separator on each side.
+    /// The rows that blocks are in, one block after the other; and where those of each block begin.
+    rows: Vec<u16>,
+    rows_at: Vec<usize>,
+    /// The word before with a separator on each side.
     framed: Vec<u8>,
 }
 
@@ -69,31 +71,29 @@ impl Writer {
         if ordinals.is_empty() {
             return;
         }
-        let parts = &mut self.scope;
-        if parts.count.is_multiple_of(BLOCK) {
-            parts.blocks.extend_from_slice(&(parts.words.len() as u32).to_le_bytes());
-            parts.blocks.extend_from_slice(&(parts.lists.len() as u32).to_le_bytes());
-            parts.rows.push(Vec::new());
-            parts.before.clear();
+        let Parts { count, words, lists, blocks, rows, rows_at, framed } = &mut self.scope;
+        if count.is_multiple_of(BLOCK) {
+            blocks.extend_from_slice(&(words.len() as u32).to_le_bytes());
+            blocks.extend_from_slice(&(lists.len() as u32).to_le_bytes());
+            rows_at.push(rows.len());
+            framed.clear();
+            framed.extend_from_slice(&[SEPARATOR; 2]);
         }
-        parts.count += 1;
-        put_word(&parts.before, word, &mut parts.words);
-        parts.before.clear();
-        parts.before.extend_from_slice(word);
-        parts.framed.clear();
-        parts.framed.push(SEPARATOR);
-        parts.framed.extend_from_slice(word);
-        parts.framed.push(SEPARATOR);
-        if let Some(rows) = parts.rows.last_mut() {
-            let triples = parts.framed.array_windows::<3>();
-            rows.extend(triples.map(|triple| row_of(*triple) as u16));
-        }
-        put_list(ordinals, self.messages.div_ceil(8), &mut parts.lists);
+        *count += 1;
+        let shared = put_word(&framed[1..framed.len() - 1], word, words);
+        framed.truncate(1 + shared);
+        framed.extend_from_slice(&word[shared..]);
+        framed.push(SEPARATOR);
+        // The word before has put the block into the rows of what they share.
+        let triples = framed[shared.saturating_sub(1)..].array_windows::<3>();
+        rows.extend(triples.map(|triple| row_of(*triple) as u16));
+        put_list(ordinals, self.messages.div_ceil(8), lists);
     }
 
     /// Ends the words of a scope.
     pub(crate) fn end_scope(&mut self) {
-        let Parts { count, mut words, mut lists, mut blocks, rows, .. } = std::mem::take(&mut self.scope);
+        let Parts { count, mut words, mut lists, mut blocks, rows, rows_at, .. } =
+            std::mem::take(&mut self.scope);
         for number in [count, words.len(), lists.len()] {
             put(&mut self.bytes, self.counts_at, &(number as u32).to_le_bytes());
             self.counts_at += 4;
@@ -101,10 +101,11 @@ impl Writer {
         self.bytes.append(&mut words);
         self.bytes.append(&mut lists);
         self.bytes.append(&mut blocks);
-        let (at, row_len) = (self.bytes.len(), rows.len().div_ceil(8));
+        let (at, row_len) = (self.bytes.len(), rows_at.len().div_ceil(8));
         self.bytes.resize(at + ROWS * row_len, 0);
-        for (block, rows) in rows.iter().enumerate() {
-            for row in rows {
+        let ends = rows_at.iter().skip(1).copied().chain([rows.len()]);
+        for (block, (from, until)) in rows_at.iter().zip(ends).enumerate() {
+            for row in &rows[*from..until] {
                 self.bytes[at + usize::from(*row) * row_len + block / 8] |= 1 << (block % 8);
             }
         }
@@ -130,31 +131,39 @@ fn put_list(ordinals: &[u16], map_len: usize, lists: &mut Vec<u8>) {
     if let [one] = ordinals {
         return lists.extend_from_slice(&one.to_be_bytes());
     }
-    let mut gaps = Vec::with_capacity(ordinals.len().min(map_len) + 2);
+    let len = gaps_len(ordinals, map_len);
+    match len + LEN_BASE {
+        len @ ..0x80 => lists.push(len as u8),
+        len => lists.extend_from_slice(&[0x80 | (len & 0x7F) as u8, (len >> 7) as u8]),
+    }
+    if len == map_len {
+        let at = lists.len();
+        lists.resize(at + map_len, 0);
+        let map = &mut lists[at..];
+        for &ordinal in ordinals {
+            map[usize::from(ordinal) / 8] |= 1 << (ordinal % 8);
+        }
+        return;
+    }
     let mut next = 0;
     for &ordinal in ordinals {
         // Gaps are below 4,096, so two bytes suffice.
         let gap = ordinal - next;
-        if gap < 0x80 {
-            gaps.push(gap as u8);
+        if gap < SHORT_GAP {
+            lists.push(gap as u8);
         } else {
-            gaps.extend_from_slice(&[0x80 | (gap & 0x7F) as u8, (gap >> 7) as u8]);
+            lists.extend_from_slice(&[0x80 | (gap & 0x7F) as u8, (gap >> 7) as u8]);
         }
         next = ordinal + 1;
-        if gaps.len() >= map_len {
-            break;
-        }
     }
-    if gaps.len() >= map_len {
-        gaps.clear();
-        gaps.resize(map_len, 0);
-        for &ordinal in ordinals {
-            gaps[usize::from(ordinal) / 8] |= 1 << (ordinal % 8);
-        }
+}
+
+/// Bytes of a list as varints; those of a bit map, if that is not longer.
+fn gaps_len(ordinals: &[u16], map_len: usize) -> usize {
+    if ordinals.len() >= map_len {
+        return map_len;
     }
-    match gaps.len() + LEN_BASE {
-        len @ ..0x80 => lists.push(len as u8),
-        len => lists.extend_from_slice(&[0x80 | (len & 0x7F) as u8, (len >> 7) as u8]),
-    }
-    lists.append(&mut gaps);
+    let first = ordinals.first().is_some_and(|first| *first >= SHORT_GAP);
+    let long = ordinals.array_windows().filter(|[a, b]| b - a > SHORT_GAP).count();
+    map_len.min(ordinals.len() + usize::from(first) + long)
 }
