@@ -29,9 +29,9 @@ static HELD: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
 /// A port that is free now, for servers that must know each other's before they start.
 ///
-/// Each call gives another port, also in the test programs that run at the same time, and none that
-/// the system gives to a connection meanwhile. This process holds the UDP port of the same number
-/// until it ends: no other process gets both.
+/// Each call gives another port, also in the test programs that run at the same time. The system
+/// gives none of them to a connection. This process holds the UDP port of the same number until it
+/// ends: no other process gets both.
 pub fn free_port() -> SocketAddr {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let (first, count) = FREE_PORTS;
