@@ -5,6 +5,7 @@ use std::time::Duration;
 use posthaste_directory::{AccountChange, NewAccount};
 use posthaste_mail_model::{Flag, NumSet};
 use posthaste_store::FlagChange;
+use posthaste_testkit::Wire;
 
 use crate::gate::Gate;
 use crate::harness::{Server, USER, searches};
@@ -128,22 +129,23 @@ fn commands_that_wait_for_rights_say_that_they_are_going_on() {
     }
 }
 
+/// A session in the INBOX of another user, in which it has these rights and has put a message with
+/// these flags.
+fn in_inbox_of_bo(server: &Server, rights: &str, flags: &str) -> Wire {
+    server.add_account("bo@example.org", NewAccount::default());
+    server.grant("bo@example.org", "INBOX", USER, rights);
+    let mut wire = server.login();
+    wire.send(format!("p APPEND \"Other Users/bo@example.org/INBOX\" {flags} {{1+}}\r\nx\r\n").as_bytes());
+    wire.skip_to("p OK …");
+    wire.run("C: s SELECT \"Other Users/bo@example.org/INBOX\"\nS~ s OK …");
+    wire
+}
+
 /// They are read again before the changes are reported, with which a command ends.
 #[test]
 fn commands_that_wait_for_rights_at_their_end_say_so() {
     let (server, gate) = Gate::server();
-    server.add_account("bo@example.org", NewAccount::default());
-    server.grant("bo@example.org", "INBOX", USER, "lrite");
-    let mut wire = server.login();
-    wire.run(
-        r#"
-        C: p APPEND "Other Users/bo@example.org/INBOX" (\Deleted) {1+}
-        C: x
-        S~ p OK …
-        C: s SELECT "Other Users/bo@example.org/INBOX"
-        S~ s OK …
-        "#,
-    );
+    let mut wire = in_inbox_of_bo(&server, "lrite", r"(\Deleted)");
     gate.set_open(false);
     wire.send(b"a FETCH 1 BODY.PEEK[]\r\n");
     wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
@@ -159,18 +161,7 @@ fn commands_that_wait_for_rights_at_their_end_say_so() {
 #[test]
 fn an_idle_that_waits_for_rights_says_that_it_is_going_on() {
     let (server, gate) = Gate::server();
-    server.add_account("bo@example.org", NewAccount::default());
-    server.grant("bo@example.org", "INBOX", USER, "lri");
-    let mut wire = server.login();
-    wire.run(
-        r#"
-        C: p APPEND "Other Users/bo@example.org/INBOX" {1+}
-        C: x
-        S~ p OK …
-        C: s SELECT "Other Users/bo@example.org/INBOX"
-        S~ s OK …
-        "#,
-    );
+    let mut wire = in_inbox_of_bo(&server, "lri", r"()");
     let ((store, _), (_, mailbox)) = (server.behind(), server.mailbox("bo@example.org", "INBOX"));
     let mailbox = server.wait(store.open(mailbox)).expect("the mailbox");
     wire.send(b"i IDLE\r\n");
@@ -190,18 +181,7 @@ fn an_idle_that_waits_for_rights_says_that_it_is_going_on() {
 #[test]
 fn commands_that_wait_for_seen_flags_say_that_they_are_going_on() {
     let (server, gate) = Gate::server();
-    server.add_account("bo@example.org", NewAccount::default());
-    server.grant("bo@example.org", "INBOX", USER, "lrwi");
-    let mut wire = server.login();
-    wire.run(
-        r#"
-        C: p APPEND "Other Users/bo@example.org/INBOX" {1+}
-        C: x
-        S~ p OK …
-        C: s SELECT "Other Users/bo@example.org/INBOX"
-        S~ s OK …
-        "#,
-    );
+    let mut wire = in_inbox_of_bo(&server, "lrwi", r"()");
     let ((store, _), (_, mailbox)) = (server.behind(), server.mailbox("bo@example.org", "INBOX"));
     let mailbox = server.wait(store.open(mailbox)).expect("the mailbox");
     let (uids, flags) = (NumSet::range(1, 1), [Flag::Flagged]);
