@@ -89,7 +89,11 @@ pub(crate) async fn announce(
     own: Own<'_>,
 ) -> Result<(), Failure> {
     // A deleted mailbox is noticed even if nothing is reported.
-    let mut newest = selected.mailbox.current().await?;
+    let mut newest = match selected.mailbox.known_current()? {
+        Some(view) => view,
+        // Boxed: on one machine no session needs it.
+        None => Box::pin(wire.reporting_if(by.reports(), selected.mailbox.current())).await?,
+    };
     if selected.quiet.messages && matches!(own, Own::Nothing) {
         return Ok(());
     }

@@ -43,13 +43,20 @@ impl Mailbox {
     /// The newest view. Reads the head from the engine if another process or node may have changed
     /// the mailbox.
     pub async fn current(&self) -> Result<Arc<View>> {
+        match self.known_current()? {
+            Some(view) => Ok(view),
+            None => self.state.newest(&self.requester).await,
+        }
+    }
+
+    /// The newest view, if it is known without reading the head: then nobody else may have changed
+    /// the mailbox.
+    pub fn known_current(&self) -> Result<Option<Arc<View>>> {
         if self.is_deleted() {
             return Err(StoreError::NoMailbox(self.id()));
         }
-        if self.state.is_checked(self.state.context.engine.epoch()) {
-            return Ok(self.view());
-        }
-        self.state.newest(&self.requester).await
+        let is_known = self.state.is_checked(self.state.context.engine.epoch());
+        Ok(is_known.then(|| self.view()))
     }
 }
 
