@@ -2,7 +2,8 @@
 
 use crate::Scope;
 use crate::layout::MESSAGES_MAX;
-use crate::segment::Segment;
+use crate::packed::shared_len;
+use crate::segment::{BLOCK, Segment};
 use crate::sort_keys::KeyColumns;
 use crate::terms::Terms;
 use crate::word_set::{Word, WordSet, words};
@@ -25,8 +26,7 @@ const TEXT_SHARE: (u64, u64) = (35, 100);
 const SLACK_BYTES: u64 = 96;
 
 /// The bytes of a word besides its own text: the one before it, the length of its list, and its
-/// shares of a block and of the rows. All of its text counts, although its first bytes may not be
-/// stored.
+/// shares of a block and of the rows.
 const WORD_BYTES: u64 = 5;
 
 /// Words, each with a number, and which messages have them.
@@ -107,13 +107,18 @@ impl Builder {
         let Self { uids, texts, mut opaque, lexicons, keys } = self;
         let keys = keys.finish();
         let lists = lexicons.each_ref().map(Lists::of);
-        leave_out_noise(&lexicons, &lists, &texts, &mut opaque);
+        let orders = lexicons.each_ref().map(|lexicon| in_order(&lexicon.set));
+        let mut noise = Noise::new(&texts);
+        for ((lexicon, lists), order) in lexicons.iter().zip(&lists).zip(&orders) {
+            noise.count(&lexicon.set, lists, order);
+        }
+        noise.leave_out(&texts, &mut opaque);
         let text_bytes = texts.iter().sum();
         let head = Head { uids: &uids, opaque: &opaque, scanned, text_bytes, keys: &keys };
         let mut writer = Writer::new(&head);
         let (has_opaque, mut kept) = (opaque.contains(&true), Vec::new());
-        for (lexicon, lists) in lexicons.iter().zip(&lists) {
-            for number in in_order(&lexicon.set) {
+        for ((lexicon, lists), order) in lexicons.iter().zip(&lists).zip(orders) {
+            for number in order {
                 let mut list = lists.list(number);
                 if has_opaque {
                     kept.clear();
@@ -133,7 +138,7 @@ const DIVIDING_BITS: u32 = 14;
 
 /// The numbers of words in the order of the words. Most comparisons read no word: the beginnings
 /// of words are sorted, each with the number of its word.
-fn in_order(set: &WordSet) -> impl Iterator<Item = u32> + use<> {
+fn in_order(set: &WordSet) -> Vec<u32> {
     let part_of = |beginning: u64| (beginning >> (u64::BITS - DIVIDING_BITS)) as usize;
     let mut ends = vec![0_u32; 1 << DIVIDING_BITS];
     for beginning in set.beginnings() {
@@ -153,7 +158,7 @@ fn in_order(set: &WordSet) -> impl Iterator<Item = u32> + use<> {
     for alike in order.chunk_by_mut(|a, b| beginning(a) == beginning(b)).filter(|alike| alike.len() > 1) {
         alike.sort_unstable_by_key(|numbered| set.word(*numbered as u32));
     }
-    order.into_iter().map(|numbered| numbered as u32)
+    order.into_iter().map(|numbered| numbered as u32).collect()
 }
 
 /// Makes of the sizes of parts where each part begins.
@@ -211,41 +216,61 @@ fn list_bytes(list: &[u16]) -> u64 {
     bytes
 }
 
-/// Marks messages as opaque until the segment is small enough.
-fn leave_out_noise(lexicons: &[Lexicon; 2], lists: &[Lists; 2], texts: &[u64], opaque: &mut [bool]) {
-    // The words that only one message has leave the segment with it.
-    let mut charges = vec![0_u64; texts.len()];
-    let mut total = 0;
-    let map_len = texts.len().div_ceil(8) as u64;
-    for (lexicon, lists) in lexicons.iter().zip(lists) {
-        for number in 0..lexicon.set.len() as u32 {
-            let (word, list) = (lexicon.set.word(number).len() as u64 + WORD_BYTES, lists.list(number));
-            total += word + list_bytes(list).min(map_len);
+/// Bytes of a segment, and those that leave it with each message.
+struct Noise {
+    total: u64,
+    /// For each message the bytes of the words that only it has.
+    charges: Vec<u64>,
+}
+
+impl Noise {
+    fn new(texts: &[u64]) -> Self {
+        Self { total: 0, charges: vec![0; texts.len()] }
+    }
+
+    /// Counts the words of a scope, which come in their order.
+    fn count(&mut self, set: &WordSet, lists: &Lists, order: &[u32]) {
+        let map_len = self.charges.len().div_ceil(8) as u64;
+        let mut shared = 0;
+        for (at, number) in order.iter().enumerate() {
+            let (word, list) = (set.word(*number), lists.list(*number));
+            let next = order.get(at + 1).map_or(0, |next| shared_len(word, set.word(*next)));
+            let bytes = WORD_BYTES + list_bytes(list).min(map_len);
+            // The first word of a block is whole.
+            let stored = if at.is_multiple_of(BLOCK) { word.len() } else { word.len() - shared };
+            self.total += bytes + stored as u64;
             if let [only] = list
-                && let Some(charge) = charges.get_mut(usize::from(*only))
+                && let Some(charge) = self.charges.get_mut(usize::from(*only))
             {
-                *charge += word + list_bytes(list).min(map_len);
+                // Without it, the next word shares less with the one before.
+                *charge += bytes + (word.len() - shared.max(next)) as u64;
             }
+            shared = next;
         }
     }
-    let text: u64 = texts.iter().sum();
-    let (part, whole) = TEXT_SHARE;
-    let mut over = total.saturating_sub(text * part / whole + texts.len() as u64 * SLACK_BYTES);
-    if over == 0 {
-        return;
-    }
-    let mut by_noise: Vec<(u64, usize)> =
-        charges.iter().zip(texts).map(|(charge, text)| charge * 1000 / (text + 1)).zip(0..).collect();
-    by_noise.sort_unstable_by(|a, b| b.cmp(a));
-    for (_, ordinal) in by_noise {
-        let (Some(charge), Some(is_opaque)) = (charges.get(ordinal), opaque.get_mut(ordinal)) else {
-            continue;
-        };
+
+    /// Marks messages as opaque until the segment is small enough.
+    fn leave_out(&self, texts: &[u64], opaque: &mut [bool]) {
+        let text: u64 = texts.iter().sum();
+        let (part, whole) = TEXT_SHARE;
+        let mut over = self.total.saturating_sub(text * part / whole + texts.len() as u64 * SLACK_BYTES);
         if over == 0 {
-            break;
+            return;
         }
-        over = over.saturating_sub(*charge);
-        *is_opaque = true;
+        let charges = self.charges.iter().zip(texts);
+        let mut by_noise: Vec<(u64, usize)> =
+            charges.map(|(charge, text)| charge * 1000 / (text + 1)).zip(0..).collect();
+        by_noise.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, ordinal) in by_noise {
+            let (Some(charge), Some(is_opaque)) = (self.charges.get(ordinal), opaque.get_mut(ordinal)) else {
+                continue;
+            };
+            if over == 0 {
+                break;
+            }
+            over = over.saturating_sub(*charge);
+            *is_opaque = true;
+        }
     }
 }
 
@@ -260,7 +285,7 @@ mod tests {
         for word in words {
             set.add(Word::new(word.as_bytes()));
         }
-        let ordered: Vec<&[u8]> = in_order(&set).map(|number| set.word(number)).collect();
+        let ordered: Vec<&[u8]> = in_order(&set).iter().map(|number| set.word(*number)).collect();
         let mut sorted = words;
         sorted.sort_unstable();
         assert_eq!(ordered, sorted.map(str::as_bytes));

@@ -17,10 +17,15 @@ const LOWEST: u8 = b'0';
 // A word shares fewer bytes than the longest word has.
 const _: () = assert!(WORD_MAX < LOWEST as usize);
 
+/// The number of first bytes that two words share.
+pub(crate) fn shared_len(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
 /// Appends a word that comes after `before` in its block; `before` is empty for the first one.
 /// Returns how many bytes they share.
 pub(crate) fn put_word(before: &[u8], word: &[u8], packed: &mut Vec<u8>) -> usize {
-    let shared = before.iter().zip(word).take_while(|(a, b)| a == b).count().min(WORD_MAX);
+    let shared = shared_len(before, word).min(WORD_MAX);
     packed.push(shared as u8);
     packed.extend_from_slice(&word[shared..]);
     shared
