@@ -379,8 +379,8 @@ impl Wire {
         }
     }
 
-    /// Sends a report while the work goes on, since the client may take minutes to read it, and the
-    /// work may have permits that others wait for. Returns the result of the work if it ended, and
+    /// Sends a report while the work goes on. The client may take minutes to read it, and the work
+    /// may have permits that others wait for. Returns the result of the work if it ended, and
     /// whether the report was sent.
     pub(crate) async fn report_beside<T>(
         &mut self,

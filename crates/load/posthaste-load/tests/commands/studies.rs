@@ -30,7 +30,7 @@ fn a_running_server_that_lacks_what_a_study_needs_is_refused() {
             vec!["koka", "--quick", "--server", "A=pop3://127.0.0.1:1,lmtp://127.0.0.1:1"],
             "add imap://HOST:PORT",
         ),
-        (vec!["koka", "--shortest"], "take --quick"),
+        (vec!["koka", "--shortest"], "use --quick"),
         (vec!["compare", "--quick", "--server", "A=imap://127.0.0.1:1,agent=h:1"], "--token-file"),
         // A study of nodes needs them, a Cassandra, and a program that can use it.
         (vec!["scale-out", "--quick", "--server", &imap], "sweeps up to 3 nodes, and A has 1"),
