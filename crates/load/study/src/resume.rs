@@ -176,7 +176,7 @@ mod tests {
         let one = facts("1.0", "serve --data /tmp/study-12/a-0/data\ncache = 32 MB");
         let other = facts("1.1", &one.settings);
         let text = said(&one, &other);
-        assert!(text.contains("the version of A was 1.0, and is 1.1; --mix-versions"), "{text}");
+        assert!(text.contains("the version of A was 1.0, and is 1.1; use --mix-versions"), "{text}");
         assert!(same_server(&one, &other, Versions::Mixed).is_ok());
         let text = said(&one, &facts("1.0", "serve --data /tmp/study-12/a-0/data\ncache = 64 MB"));
         assert!(text.contains("a setting of A was `cache = 32 MB`, and is `cache = 64 MB`"), "{text}");
