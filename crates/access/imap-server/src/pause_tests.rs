@@ -300,7 +300,8 @@ async fn a_search_through_short_summaries_has_pauses() {
     let mut paused = Paused::begin().await;
     paused.doubled(16).await;
     let pauses = paused.run("SEARCH RETURN (COUNT) SUBJECT y").await;
-    assert!((8..=20).contains(&pauses), "{pauses} pauses");
+    // Seven, and those in which it waits for another thread.
+    assert!((7..=20).contains(&pauses), "{pauses} pauses");
     // Opening each costs more: 2,000 messages of one octet took 13 ms. Another search collects for
     // the index meanwhile.
     let id = paused.session.selected.as_ref().unwrap().mailbox.id();
