@@ -9,13 +9,10 @@ use posthaste_mail_model::MailboxId;
 use posthaste_store::{Engine, Report};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Rebuild, rebuild};
 
+use crate::rebuild::{COMMIT, LIST};
 use crate::world::{World, body, flip, small};
 
 type Db = Database<Bytes, Bytes>;
-
-/// Bytes of the name of a kind of record: where its head has the kind.
-const COMMIT: u8 = 2;
-const LIST: u8 = 3;
 
 /// A closed store of several packs, with two mailboxes and records of the directory.
 async fn store(dir: &Path) -> (World, MailboxId) {

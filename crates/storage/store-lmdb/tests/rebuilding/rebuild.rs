@@ -13,8 +13,8 @@ use crate::world::{World, body, maintain, rebuild_whole, small, summarize};
 const MESSAGES: u32 = 60;
 
 /// Bytes of the name of a kind of record: where its head has the kind.
-const COMMIT: u8 = 2;
-const LIST: u8 = 3;
+pub(crate) const COMMIT: u8 = 2;
+pub(crate) const LIST: u8 = 3;
 
 /// A closed store: 60 messages in 60 commits, flags, an expunge, a copy.
 async fn store(dir: &Path) -> (World, MailboxId) {
