@@ -142,17 +142,13 @@ mod tests {
 
     #[test]
     fn imports_of_every_file_stand_in_three_groups() {
-        let files = crate::files();
-        let sources = files.iter().filter(|file| file.ends_with(".rs"));
-        let faults: Vec<String> = sources.flat_map(|file| faults(file, &crate::read(file))).collect();
+        let faults = crate::faults_of_sources(faults);
         assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
     }
 
     #[test]
     fn an_import_names_one_module() {
-        let files = crate::files();
-        let sources = files.iter().filter(|file| file.ends_with(".rs"));
-        let faults: Vec<String> = sources.flat_map(|file| nested(file, &crate::read(file))).collect();
+        let faults = crate::faults_of_sources(nested);
         assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
     }
 

@@ -52,6 +52,13 @@ pub fn files() -> Vec<String> {
     files
 }
 
+/// The faults that a check finds in the sources. The check gets a path and its text.
+pub fn faults_of_sources<F: IntoIterator<Item = String>>(check: impl Fn(&str, &str) -> F) -> Vec<String> {
+    let files = files();
+    let sources = files.iter().filter(|file| file.ends_with(".rs"));
+    sources.flat_map(|file| check(file, &read(file))).collect()
+}
+
 /// Every file that may have prose, with its text: sources, scripts, settings and documents.
 pub fn prose_files() -> impl Iterator<Item = (String, String)> {
     let is_seed = |file: &String| file.starts_with("fuzz/seeds/") || file.contains("/samples/");

@@ -200,9 +200,7 @@ mod tests {
 
     #[test]
     fn no_file_is_too_long() {
-        let files = crate::files();
-        let sources = files.iter().filter(|file| file.ends_with(".rs"));
-        let faults: Vec<String> = sources.filter_map(|file| too_long(file, &crate::read(file))).collect();
+        let faults = crate::faults_of_sources(too_long);
         assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
     }
 

@@ -376,8 +376,8 @@ fn errors_say_whose_fault_it_is() {
     assert_eq!(error.to_string(), "Expected an item to fetch at byte 18");
 }
 
-/// The examples of draft-ietf-mailmaint-imap-objectid-bis-06 §7.1, §7.4 and §7.5, and what §10 does
-/// not have.
+/// The examples of draft-ietf-mailmaint-imap-objectid-bis-06 §7.1, §7.4 and §7.5. The grammar of
+/// §10 does not have the commands that are refused.
 #[test]
 fn object_ids_in_one_list() {
     for text in [

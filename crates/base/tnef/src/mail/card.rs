@@ -179,40 +179,31 @@ fn fields(out: &mut Lines, name: &str, parts: &[String]) {
 fn postal_addresses(out: &mut Lines, message: &Message) {
     let text = |id| message.text(id).unwrap_or_default();
     let named = |name| message.named_text(name).unwrap_or_default();
-    address(
-        out,
-        "ADR;TYPE=WORK",
-        [
-            named(named::WORK_ADDRESS_STREET),
-            named(named::WORK_ADDRESS_CITY),
-            named(named::WORK_ADDRESS_STATE),
-            named(named::WORK_ADDRESS_POSTAL_CODE),
-            named(named::WORK_ADDRESS_COUNTRY),
-        ],
-    );
-    address(
-        out,
-        "ADR;TYPE=HOME",
-        [
-            text(property::HOME_ADDRESS_STREET),
-            text(property::HOME_ADDRESS_CITY),
-            text(property::HOME_ADDRESS_STATE),
-            text(property::HOME_ADDRESS_POSTAL_CODE),
-            text(property::HOME_ADDRESS_COUNTRY),
-        ],
-    );
+    let parts = [
+        named::WORK_ADDRESS_STREET,
+        named::WORK_ADDRESS_CITY,
+        named::WORK_ADDRESS_STATE,
+        named::WORK_ADDRESS_POSTAL_CODE,
+        named::WORK_ADDRESS_COUNTRY,
+    ];
+    address(out, "ADR;TYPE=WORK", parts.map(named));
+    let parts = [
+        property::HOME_ADDRESS_STREET,
+        property::HOME_ADDRESS_CITY,
+        property::HOME_ADDRESS_STATE,
+        property::HOME_ADDRESS_POSTAL_CODE,
+        property::HOME_ADDRESS_COUNTRY,
+    ];
+    address(out, "ADR;TYPE=HOME", parts.map(text));
     // RFC 2426 §3.2.1: without a type, it would be that of the work.
-    address(
-        out,
-        "ADR;TYPE=POSTAL,PARCEL",
-        [
-            text(property::OTHER_ADDRESS_STREET),
-            text(property::OTHER_ADDRESS_CITY),
-            text(property::OTHER_ADDRESS_STATE),
-            text(property::OTHER_ADDRESS_POSTAL_CODE),
-            text(property::OTHER_ADDRESS_COUNTRY),
-        ],
-    );
+    let parts = [
+        property::OTHER_ADDRESS_STREET,
+        property::OTHER_ADDRESS_CITY,
+        property::OTHER_ADDRESS_STATE,
+        property::OTHER_ADDRESS_POSTAL_CODE,
+        property::OTHER_ADDRESS_COUNTRY,
+    ];
+    address(out, "ADR;TYPE=POSTAL,PARCEL", parts.map(text));
 }
 
 /// RFC 2426 §3.2.1: a post box and an extension come before the street.

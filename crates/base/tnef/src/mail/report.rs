@@ -1,5 +1,5 @@
-//! The text of a report: MS-OXOMSG §2.2.2. Outlook makes it when it shows a report. So a report has
-//! a beginning at most (`Message was read on:`), and properties with all the rest.
+//! The text of a report: MS-OXOMSG §2.2.2. Outlook makes it when it shows a report. The report
+//! itself has a beginning at most (`Message was read on:`). Its properties have all the rest.
 
 use std::fmt::Write;
 

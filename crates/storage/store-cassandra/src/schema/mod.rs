@@ -2,7 +2,7 @@
 //!
 //! | table | partition | rows | written |
 //! | --- | --- | --- | --- |
-//! | `mailbox` | a mailbox | static: mod-sequence, head, account, fence; kind 0: chunks by lowest UID; kind 1: log by mod-sequence | only conditionally |
+//! | `mailbox` | a mailbox | a static one, chunks, log: below | only conditionally |
 //! | `list` | an account | one | only conditionally |
 //! | `directory` | one of 64 buckets | records by name | only conditionally |
 //! | `summary` | 1,024 UIDs of a mailbox | UID, commit | before the commit that refers to it; removed by the sweep |
@@ -11,6 +11,9 @@
 //! | `meta` | a name | one | by `init` and `upgrade` |
 //! | `setting` | a name | one | by `init`: where bodies are kept |
 //! | `lease` | a name | one: which node sweeps, when the last round ended | only conditionally |
+//!
+//! The static row of a mailbox has its mod-sequence, head, account and fence. Rows of kind 0 are
+//! chunks by their lowest UID, and rows of kind 1 the log by mod-sequence.
 //!
 //! A table is written either by conditional statements or by plain ones, never by both: their
 //! timestamps come from different clocks.
