@@ -80,16 +80,16 @@ pub fn analyse(points: Points) -> Analysis {
     let scale = each("cpus", Part::Scale, |r| Some(r.total.rate_per_s));
     findings.extend(scale.iter().filter_map(scale_up));
     let efficiency = scale.iter().map(efficiencies).collect();
-    let rates = |at: usize, cpus: f64| {
+    let value = |at: usize, cpus: f64, of: fn(&RunResult) -> Option<f64>| {
         let servers = points.servers().count().max(1);
         let (workloads, server) = (points.workloads(), points.servers().nth(at % servers)?);
         let workload = *workloads.get(at / servers)?;
         let wanted = |p: &StudyPoint| {
             p.workload == workload && part(p) == Part::Scale && p.at.get("cpus") == Some(&cpus)
         };
-        spread(points, server, wanted, |run| Some(run.total.rate_per_s))
+        spread(points, server, wanted, of)
     };
-    let scaled = scale_table(&scale, &rates);
+    let scaled = scale_table(&scale, &value);
     plots.push(plot("Scale-up", "processors of the server", "transactions per second", scale));
     plots.push(plot("Efficiency", "processors of the server", "speed-up ÷ processors", efficiency));
     plots.extend(std::iter::once(thinking(points)).chain(each_transaction(points)));
@@ -163,10 +163,14 @@ fn efficiencies(curve: &Curve) -> Curve {
     Curve { name: curve.name.clone(), points, fitted: false }
 }
 
-/// Figure 5 in figures: throughput, speed-up over the fewest processors, efficiency. Nothing if one
-/// number of processors alone was measured. `rates` has the throughput of a curve, by its index,
-/// over the rounds.
-fn scale_table(curves: &[Curve], rates: &dyn Fn(usize, f64) -> Option<Spread>) -> Option<Table> {
+/// A figure of the runs behind a curve, by its index, on so many processors, over the rounds.
+type OfCurve<'a> = &'a dyn Fn(usize, f64, fn(&RunResult) -> Option<f64>) -> Option<Spread>;
+
+/// Figure 5 in figures: throughput, speed-up over the fewest processors, efficiency, and the
+/// response time, which the article names. Nothing if one number of processors alone was measured.
+fn scale_table(curves: &[Curve], value: OfCurve) -> Option<Table> {
+    let rate: fn(&RunResult) -> Option<f64> = |run| Some(run.total.rate_per_s);
+    let time: fn(&RunResult) -> Option<f64> = |run| (run.total.count > 0).then_some(run.total.mean_ms);
     let mut rows = Vec::new();
     for (at, curve) in curves.iter().enumerate().filter(|(_, c)| c.points.len() > 1) {
         for ((cpus, _), (_, efficiency)) in curve.points.iter().zip(efficiencies(curve).points) {
@@ -174,13 +178,21 @@ fn scale_table(curves: &[Curve], rates: &dyn Fn(usize, f64) -> Option<Spread>) -
             rows.push(vec![
                 curve.name.clone(),
                 figure(*cpus),
-                shown(rates(at, *cpus)),
+                shown(value(at, *cpus, rate)),
                 figure(efficiency * cpus / fewest),
                 format!("{} %", figure(efficiency * 100.0)),
+                shown(value(at, *cpus, time)),
             ]);
         }
     }
-    let head = ["Server, mix", "processors", "transactions per s", "speed-up", "efficiency"];
+    let head = [
+        "Server, mix",
+        "processors",
+        "transactions per s",
+        "speed-up",
+        "efficiency",
+        "response time, mean (ms)",
+    ];
     let title = "Scale-up: speed-up and efficiency".to_owned();
     (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
@@ -381,13 +393,23 @@ fn setting(point: &StudyPoint) -> String {
     if parts.is_empty() { "all, none".into() } else { parts.join(", ") }
 }
 
-/// User and kernel time, switches and counters of every point.
+/// The generator's CPU in percent of the machine's processors.
+fn generator_percent(run: &RunResult) -> Option<f64> {
+    let seconds = run.server.as_ref().map(|server| server.seconds).filter(|seconds| *seconds > 0.0)?;
+    let used = run.generator.cpu_user_s + run.generator.cpu_system_s;
+    Some(used / seconds / f64::from(run.machine.cpus.max(1)) * 100.0)
+}
+
+/// Use of the processors, user and kernel time, switches and counters of every point. Below them is
+/// what the article has of these.
 fn split(points: Points) -> Table {
     let head = [
         "Server",
         "mix",
         "users",
         "processors, think time",
+        "CPU (%)",
+        "generator (% of the machine)",
         "CPU user (s)",
         "CPU kernel (s)",
         "kernel (%)",
@@ -404,6 +426,8 @@ fn split(points: Points) -> Table {
             mix(&place.point.workload).to_owned(),
             place.clients().to_string(),
             setting(place.point),
+            cell(|s| Some(s.cpu_percent)),
+            place.cell(generator_percent),
             cell(|s| Some(s.cpu_user_s)),
             cell(|s| Some(s.cpu_system_s)),
             place.cell(kernel_percent),
@@ -414,8 +438,9 @@ fn split(points: Points) -> Table {
     });
     let mut rows: Vec<Vec<String>> = rows.collect();
     if !rows.is_empty() {
-        let article = ["the article", "both", "200", "18 processors, 4 s", "–", "–", "15", "–", "–", "–"];
-        rows.push(article.map(str::to_owned).to_vec());
+        let place = ["the article", "both", "200", "18 processors, 4 s"];
+        let article = ["95", "at most 2", "–", "–", "15", "–", "–", "–"];
+        rows.push(place.into_iter().chain(article).map(str::to_owned).collect());
     }
     let title = "What the server's CPU was spent on".into();
     Table { title, head: head.map(str::to_owned).to_vec(), rows }
@@ -437,11 +462,18 @@ mod tests {
         };
         let efficiency: Vec<f64> = efficiencies(&curve).points.iter().map(|p| p.1).collect();
         assert_eq!(efficiency, [1.0, 0.9, 0.5]);
-        let rates = |_: usize, cpus: f64| Spread::of(vec![45.0 * cpus, 44.0 * cpus]);
-        let table = scale_table(std::slice::from_ref(&curve), &rates).unwrap();
-        assert_eq!(table.rows[1], ["A, browse", "4.00", "178 (176–180)", "1.80", "90.0 %"]);
+        let value = |_: usize, cpus: f64, of: fn(&RunResult) -> Option<f64>| {
+            let measured = |rate_per_s: f64| RunResult {
+                total: Summary { count: 1, rate_per_s, mean_ms: 80.0 / cpus, ..Summary::default() },
+                ..RunResult::default()
+            };
+            let rounds = [45.0 * cpus, 44.0 * cpus].map(measured);
+            Spread::of(rounds.iter().filter_map(of).collect())
+        };
+        let table = scale_table(std::slice::from_ref(&curve), &value).unwrap();
+        assert_eq!(table.rows[1], ["A, browse", "4.00", "178 (176–180)", "1.80", "90.0 %", "20.0"]);
         let alone = Curve { points: vec![(2.0, 100.0)], ..curve };
-        assert!(scale_table(&[alone], &rates).is_none());
+        assert!(scale_table(&[alone], &value).is_none());
     }
 
     #[test]
@@ -472,15 +504,24 @@ mod tests {
     }
 
     #[test]
-    fn the_articles_share_of_the_kernel_is_below_ours() {
+    fn the_articles_use_of_the_processors_is_below_ours() {
         let servers = sample::servers(["A"]);
         let mut run = run(3.0, 10);
-        run.server = run.server.map(|server| ServerCost { cpu_system_s: 1.0, ..server });
+        let busy = ServerCost { cpu_system_s: 1.0, cpu_percent: 50.0, seconds: 4.0, ..ServerCost::default() };
+        run.server = Some(ServerCost { cpu_user_s: 3.0, ..busy });
+        run.machine.cpus = 2;
+        (run.generator.cpu_user_s, run.generator.cpu_system_s) = (0.5, 0.3);
         let workload = "koka-browse-frequencies".into();
         let point = StudyPoint { workload, ..sample::point("A", &[("clients", 8.0)], run) };
         let table = split(Points { servers: &servers, points: &[point] });
-        let kernel: Vec<&str> = table.rows.iter().map(|row| row[6].as_str()).collect();
-        assert_eq!(kernel, ["25.0", "15"]);
+        let column = |head: &str| -> Vec<&str> {
+            let at = table.head.iter().position(|found| found == head).unwrap();
+            table.rows.iter().map(|row| row[at].as_str()).collect()
+        };
+        assert_eq!(column("CPU (%)"), ["50.0", "95"]);
+        assert_eq!(column("generator (% of the machine)"), ["10.0", "at most 2"]);
+        assert_eq!(column("kernel (%)"), ["25.0", "15"]);
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
         assert!(split(Points { servers: &servers, points: &[] }).rows.is_empty());
     }
 

@@ -6,8 +6,23 @@ use posthaste_load_results::{Offered, RunResult, SampledFunction, Table};
 use super::points::{Points, figure, mix, whole};
 use super::work_kind::WorkKind;
 
-/// The article's shares in percent, by tprof: 84 in the function `unix_mbxline`, 2 in TLS.
-const ARTICLE: [(WorkKind, &str); 2] = [(WorkKind::Parsing, "84 (unix_mbxline)"), (WorkKind::Tls, "2")];
+/// The article's shares of user time in percent, by tprof: 84 in the function `unix_mbxline`, 2 in
+/// TLS. With the names of their rows.
+const ARTICLE: [(WorkKind, &str, &str); 2] = [
+    (WorkKind::Parsing, "parsing of text, of user time", "84 (unix_mbxline)"),
+    (WorkKind::Tls, "TLS and cryptography, of user time", "2"),
+];
+/// The article's share of the kernel, of all time.
+const ARTICLE_KERNEL: &str = "15";
+
+/// The time that is 100 %.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Base {
+    /// All time.
+    All,
+    /// Time in user mode, as the article counts.
+    User,
+}
 
 /// The samples of one server in one mix.
 struct SampledMix<'a> {
@@ -19,12 +34,13 @@ struct SampledMix<'a> {
 
 impl SampledMix<'_> {
     /// The share of a kind of work in percent.
-    fn share(&self, kind: WorkKind) -> Option<f64> {
+    fn share(&self, kind: WorkKind, base: Base) -> Option<f64> {
         let all = self.sampled?;
-        let of = |wanted: &dyn Fn(&SampledFunction) -> bool| {
-            all.iter().filter(|f| wanted(f)).map(|f| f.weight as f64).sum::<f64>()
+        let of = |wanted: &dyn Fn(WorkKind) -> bool| {
+            all.iter().filter(|f| wanted(WorkKind::of(f))).map(|f| f.weight as f64).sum::<f64>()
         };
-        let (part, whole) = (of(&|f| WorkKind::of(f) == kind), of(&|_| true));
+        let part = of(&|found| found == kind);
+        let whole = of(&|found| base == Base::All || found != WorkKind::Kernel);
         (whole > 0.0).then(|| part / whole * 100.0)
     }
 
@@ -63,14 +79,18 @@ pub(super) fn table(points: Points) -> Option<Table> {
     head.extend(profiles.iter().map(|p| format!("{}, {}", p.server, p.mix)));
     head.push("the article, IMAP".to_owned());
     let cell = |share: Option<String>| share.unwrap_or_else(|| "not offered".to_owned());
-    let row = |(kind, name): (WorkKind, &str)| {
+    let row = |(kind, name): (WorkKind, &str), base: Base, article: &str| {
         let mut row = vec![name.to_owned()];
-        row.extend(profiles.iter().map(|p| cell(p.share(kind).map(figure))));
-        let article = ARTICLE.iter().find(|(known, _)| *known == kind);
-        row.push(article.map_or("–", |(_, share)| *share).to_owned());
+        row.extend(profiles.iter().map(|p| cell(p.share(kind, base).map(figure))));
+        row.push(article.to_owned());
         row
     };
-    let mut rows: Vec<Vec<String>> = WorkKind::ALL.into_iter().map(row).collect();
+    let of_all = |(kind, name): (WorkKind, &str)| {
+        let article = if kind == WorkKind::Kernel { ARTICLE_KERNEL } else { "–" };
+        row((kind, name), Base::All, article)
+    };
+    let mut rows: Vec<Vec<String>> = WorkKind::ALL.into_iter().map(of_all).collect();
+    rows.extend(ARTICLE.into_iter().map(|(kind, name, article)| row((kind, name), Base::User, article)));
     let mut samples = vec!["samples".to_owned()];
     samples.extend(profiles.iter().map(|p| cell(p.samples().map(|n| whole(n as f64)))));
     samples.push("–".to_owned());
@@ -82,10 +102,10 @@ pub(super) fn table(points: Points) -> Option<Table> {
 /// A sentence for each server and mix with samples.
 pub(super) fn findings(points: Points) -> Vec<String> {
     let said = |profile: &SampledMix| {
-        let share = |kind| profile.share(kind).map(figure);
+        let share = |kind| profile.share(kind, Base::User).map(figure);
         Some(format!(
-            "{}, {}: of the CPU {} % is parsing of text, {} % TLS, {} % storage, and {} % is not classified; in the \
-             article 84 % is parsing and 2 % TLS",
+            "{}, {}: of the CPU in user mode {} % is parsing of text, {} % TLS, {} % storage, and {} % is not \
+             classified; in the article 84 % is parsing and 2 % TLS",
             profile.server,
             profile.mix,
             share(WorkKind::Parsing)?,
@@ -130,6 +150,7 @@ mod tests {
             function("posthaste", "rustls::conn::read", 200),
             function("posthaste", "mdb_get", 300),
             function("posthaste", "0x1234", 400),
+            SampledFunction { kernel: true, ..function("[kernel.kallsyms]", "tcp_sendmsg", 1000) },
         ];
         let points = [
             point("A", Some(Offered::Value(Vec::new())), sampled),
@@ -142,16 +163,19 @@ mod tests {
         let table = table(points).unwrap();
         assert_eq!(table.head[1..], ["A, browse", "B, browse", "the article, IMAP"]);
         let row = |name: &str| table.rows.iter().find(|row| row[0] == name).unwrap()[1..].to_vec();
-        assert_eq!(row("parsing of text"), ["10.0", "not offered", "84 (unix_mbxline)"]);
-        assert_eq!(row("TLS and cryptography"), ["20.0", "not offered", "2"]);
-        assert_eq!(row("storage"), ["30.0", "not offered", "–"]);
-        assert_eq!(row("not classified"), ["40.0", "not offered", "–"]);
-        assert_eq!(row("samples"), ["100", "not offered", "–"]);
+        assert_eq!(row("parsing of text"), ["5.00", "not offered", "–"]);
+        assert_eq!(row("storage"), ["15.0", "not offered", "–"]);
+        assert_eq!(row("kernel"), ["50.0", "not offered", "15"]);
+        assert_eq!(row("not classified"), ["20.0", "not offered", "–"]);
+        // The article's shares are of user time.
+        assert_eq!(row("parsing of text, of user time"), ["10.0", "not offered", "84 (unix_mbxline)"]);
+        assert_eq!(row("TLS and cryptography, of user time"), ["20.0", "not offered", "2"]);
+        assert_eq!(row("samples"), ["200", "not offered", "–"]);
         let sum: f64 = table.rows[..9].iter().map(|row| row[1].parse::<f64>().unwrap()).sum();
         assert!((sum - 100.0).abs() < 0.1, "{sum}");
         let said = findings(points);
         assert!(
-            said.len() == 1 && said[0].starts_with("A, browse: of the CPU 10.0 % is parsing"),
+            said.len() == 1 && said[0].starts_with("A, browse: of the CPU in user mode 10.0 % is parsing"),
             "{said:?}"
         );
     }
