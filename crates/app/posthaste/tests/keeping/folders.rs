@@ -52,6 +52,15 @@ fn host_is_refused_at_rcpt(server: &Server) {
     assert!(said.starts_with("452 4.2.2 "), "{said}");
 }
 
+/// The openings of large folders that the server has counted for a protocol.
+fn openings(server: &Server, protocol: &str) -> u64 {
+    let output = server.command(&["report", "cost", "--by", "protocol", "--json"], "");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let sums = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    sums.filter(|sum| sum["protocol"] == protocol).filter_map(|sum| sum["large_folders"].as_u64()).sum()
+}
+
 /// Two folders, the INBOX with four messages and the archive with two, and what they cost.
 fn the_largest_are_listed(server: &Server) {
     let report = |args: &[&str]| {
@@ -135,6 +144,15 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
         {
             assert!(line.contains(part), "{line}");
         }
+    }
+
+    // Four SELECTs and an EXAMINE of the INBOX. A command is counted when its session waits again.
+    loop {
+        let counted = ["imap", "pop3"].map(|protocol| openings(&server, protocol));
+        if counted == [5, 1] {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{counted:?} openings are counted");
     }
 
     the_largest_are_listed(&server);

@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod copies;
+mod full_folders;
 mod groups;
 mod questions;
 mod sent_on;
@@ -110,11 +111,16 @@ impl World {
 
     /// Messages in the INBOX of ana.
     async fn inbox(&self) -> u32 {
+        self.messages(&MailboxName::inbox()).await
+    }
+
+    /// Messages in a folder of ana.
+    async fn messages(&self, folder: &MailboxName) -> u32 {
         let delivery = self.filter.delivery();
         let ana = delivery.resolve(ANA).await.unwrap();
         let list = delivery.mailboxes(ana.account.id).await.unwrap();
-        let inbox = list.find(&MailboxName::inbox()).unwrap().id;
-        delivery.store().open(inbox).await.unwrap().current().await.unwrap().exists()
+        let folder = list.find(folder).unwrap().id;
+        delivery.store().open(folder).await.unwrap().current().await.unwrap().exists()
     }
 
     async fn queued(&self) -> Vec<Item> {
