@@ -82,6 +82,36 @@ fn the_largest_are_listed(server: &Server) {
     assert_eq!(cost["then_s"], cost["cpu_s"]);
 }
 
+/// Four SELECTs and an EXAMINE of the INBOX with four messages, and a login by POP3.
+fn openings_are_logged_and_counted(server: &Server) {
+    // The lines of the log come through a pipe, in order: those of the login are behind ours.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while server.logged("protocol=pop3 session").is_empty() {
+        assert!(Instant::now() < deadline, "the login is not in the log");
+        std::thread::yield_now();
+    }
+    let logged = server.logged("was opened");
+    assert!(!logged.iter().any(|line| line.contains("folder=\"Archive\"")), "it has two: {logged:?}");
+    let of = |protocol: &str| logged.iter().rfind(|line| line.contains(protocol)).unwrap();
+    for protocol in ["protocol=imap", "protocol=pop3"] {
+        let line = of(protocol);
+        for part in
+            ["client=127.0.0.1", "items=4", "limit=2", "account=\"ana@example.org\"", "folder=\"INBOX\""]
+        {
+            assert!(line.contains(part), "{line}");
+        }
+    }
+
+    // A command is counted when its session waits again.
+    loop {
+        let counted = ["imap", "pop3"].map(|protocol| openings(server, protocol));
+        if counted == [5, 1] {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{counted:?} openings are counted");
+    }
+}
+
 #[test]
 fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     let dir = tempfile::tempdir().unwrap();
@@ -128,33 +158,7 @@ fn over_one_limit_a_line_is_logged_and_over_the_other_nothing_comes_in() {
     for _ in 0..3 {
         assert!(reader.line().unwrap().starts_with("+OK"));
     }
-    // The lines of the log come through a pipe, in order: those of the login are behind ours.
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while server.logged("protocol=pop3 session").is_empty() {
-        assert!(Instant::now() < deadline, "the login is not in the log");
-        std::thread::yield_now();
-    }
-    let logged = server.logged("was opened");
-    assert!(!logged.iter().any(|line| line.contains("folder=\"Archive\"")), "it has two: {logged:?}");
-    let of = |protocol: &str| logged.iter().rfind(|line| line.contains(protocol)).unwrap();
-    for protocol in ["protocol=imap", "protocol=pop3"] {
-        let line = of(protocol);
-        for part in
-            ["client=127.0.0.1", "items=4", "limit=2", "account=\"ana@example.org\"", "folder=\"INBOX\""]
-        {
-            assert!(line.contains(part), "{line}");
-        }
-    }
-
-    // Four SELECTs and an EXAMINE of the INBOX. A command is counted when its session waits again.
-    loop {
-        let counted = ["imap", "pop3"].map(|protocol| openings(&server, protocol));
-        if counted == [5, 1] {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{counted:?} openings are counted");
-    }
-
+    openings_are_logged_and_counted(&server);
     the_largest_are_listed(&server);
 }
 
