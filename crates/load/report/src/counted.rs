@@ -38,6 +38,7 @@ fn sums(counted: &Counted, users: u32, out: &mut Markup) {
         row("Read at", format!("{}, {} s apart", without_folders(&counted.source), figure(counted.seconds))),
         row("Accounts at work", whole(counted.accounts)),
         row("Store operations", each(total.store_operations())),
+        row("Records of messages read", each(total.record_reads)),
         row("Directory look-ups", each(total.directory_reads)),
         row("Conversions of rich mail", each(total.conversions)),
     ];
@@ -66,14 +67,15 @@ fn commands(counted: &Counted, out: &mut Markup) {
         "sent",
         "changes",
         "body reads",
+        "record reads",
         "directory look-ups",
     ];
     let mut table = Table::new(&head);
     let mut commands: Vec<_> = counted.commands.iter().collect();
     commands.sort_by_key(|c| u64::MAX - c.amounts.cpu_ns);
     for command in commands.into_iter().take(COMMANDS_SHOWN) {
-        let Amounts { cpu_ns, commands, received, sent, commits, body_reads, directory_reads, .. } =
-            command.amounts;
+        let Amounts { cpu_ns, commands, received, sent, commits, .. } = command.amounts;
+        let Amounts { body_reads, record_reads, directory_reads, .. } = command.amounts;
         let folder = match command.folder.as_str() {
             "none" => "–".to_owned(),
             "+Inf" => "over 1,000,000".to_owned(),
@@ -85,7 +87,7 @@ fn commands(counted: &Counted, out: &mut Markup) {
         let mut row: Vec<Cell> = vec![name.into(), folder.into(), whole(commands).into()];
         row.extend([figure(cpu_ns as f64 / 1e9), each].map(Cell::from));
         row.extend([bytes(received), bytes(sent)].map(Cell::from));
-        row.extend([commits, body_reads, directory_reads].map(|n| Cell::from(whole(n))));
+        row.extend([commits, body_reads, record_reads, directory_reads].map(|n| Cell::from(whole(n))));
         table.rows.push(row);
     }
     table.draw(out);
@@ -112,6 +114,7 @@ mod tests {
             commands: 400,
             commits: 100,
             body_reads: 300,
+            record_reads: 1_200,
             directory_reads: 80,
             ..Amounts::default()
         };
@@ -131,6 +134,7 @@ mod tests {
         // 400 store operations in 10 s by 4 users.
         assert!(text.contains("400 in all, 10.0 a second and user"), "{text}");
         assert!(text.contains("80 in all, 2.00 a second and user"), "{text}");
+        assert!(text.contains("1,200 in all, 30.0 a second and user"), "{text}");
         assert!(
             text.contains("imap FETCH") && text.contains("1,000") && text.contains("writer 0.250 s"),
             "{text}"

@@ -38,6 +38,8 @@ pub struct Amounts {
     pub commits: u64,
     /// Reads of messages' bytes from the store.
     pub body_reads: u64,
+    /// Rows and summaries of messages that were read from the store.
+    pub record_reads: u64,
     /// Records of accounts and aliases that were looked up.
     pub directory_reads: u64,
     /// Conversions of rich mail.
@@ -56,6 +58,7 @@ impl Amounts {
             sent: less(self.sent, earlier.sent),
             commits: less(self.commits, earlier.commits),
             body_reads: less(self.body_reads, earlier.body_reads),
+            record_reads: less(self.record_reads, earlier.record_reads),
             directory_reads: less(self.directory_reads, earlier.directory_reads),
             conversions: less(self.conversions, earlier.conversions),
         }
@@ -75,6 +78,7 @@ impl AddAssign for Amounts {
         self.sent += more.sent;
         self.commits += more.commits;
         self.body_reads += more.body_reads;
+        self.record_reads += more.record_reads;
         self.directory_reads += more.directory_reads;
         self.conversions += more.conversions;
     }
@@ -133,10 +137,14 @@ mod tests {
 
     #[test]
     fn a_window_is_the_difference_and_a_new_start_counts_from_zero() {
-        let then = Amounts { commands: 10, sent: 500, ..Amounts::default() };
-        let now = Amounts { commands: 12, sent: 40, commits: 3, body_reads: 2, ..Amounts::default() };
-        let window = now.since(then);
+        let then = Amounts { commands: 10, sent: 500, record_reads: 70, ..Amounts::default() };
+        let now = Amounts { commands: 12, sent: 40, commits: 3, body_reads: 2, ..then };
+        let mut window = Amounts { record_reads: 100, ..now }.since(then);
         assert_eq!((window.commands, window.sent, window.store_operations()), (2, 40, 5));
+        assert_eq!(window.record_reads, 30);
+        let twice = window;
+        window += twice;
+        assert_eq!((window.body_reads, window.record_reads), (4, 60));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod columns;
 mod conduct;
 mod file;
 mod kinds;
+mod mailbox_size;
 mod needs;
 mod options;
 mod plan;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use posthaste_load_drive::populate::Contents;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
-use posthaste_load_workload::corpus::Sizes;
 use posthaste_load_workload::{Choice, Track, Workload};
 
 use crate::Length;
 use crate::file::Study;
 use crate::kinds::PlannedKind;
+use crate::mailbox_size::sized;
 use crate::pools::Users;
 use crate::product::product;
 
@@ -256,16 +256,7 @@ impl Plan {
                 let sizes = large.map_or(sizes, |large| large.sizes.clone());
                 (format!("items{items}-"), Contents::new(items, fill.folders, fill.per_folder, sizes))
             }
-            (None, Some(mb)) => {
-                let fill = &w.fill;
-                let messages = (fill.inbox + fill.folders * fill.per_folder).max(1);
-                let mean = (mb * 1e6 / f64::from(messages)) as u64;
-                let sizes = Sizes::Lognormal(mean.max(Sizes::BYTES_MIN), 0.8);
-                (
-                    format!("mb{mb}-{}-", w.name),
-                    Contents::new(fill.inbox, fill.folders, fill.per_folder, sizes),
-                )
-            }
+            (None, Some(mb)) => (format!("mb{mb}-{}-", w.name), sized(&w.fill, *mb, &sizes)),
             (None, None) => {
                 let fill = &w.fill;
                 let contents = Contents::new(fill.inbox, fill.folders, fill.per_folder, sizes);

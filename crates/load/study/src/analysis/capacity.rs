@@ -115,6 +115,12 @@ fn plots_per_user(each: &dyn Fn(Figure<'_>) -> Vec<Curve>) -> Vec<Plot> {
             each(&versions::store_operations),
         ),
         plot(
+            "Records of messages read per user (the server's own count)",
+            x,
+            "records per user and second",
+            each(&versions::record_reads),
+        ),
+        plot(
             "Directory look-ups per user (the server's own count)",
             x,
             "look-ups per user and second",

@@ -9,13 +9,14 @@ use super::spread::{Spread, shown, spread};
 /// A row: its name, its figure, and what the article has.
 type Row = (&'static str, fn(&RunResult) -> Option<f64>, &'static str);
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 8] = [
     ("CPU per FETCH (megacycles)", |r| megacycles(r).zip(fetches(r)).map(|(m, f)| m / f), "–"),
     ("CPU per user (MHz)", mhz_per_user, "-40 %"),
     ("memory, highest (MB)", |r| r.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6), "-30 %"),
     ("connections, mean", connections, "fewer"),
     ("FETCH per second", |r| Some(fetches(r)? / (r.window.end_s - r.window.start_s)), "more"),
     ("store operations per user and second", store_operations, "–"),
+    ("records of messages read per user and second", record_reads, "–"),
     ("directory look-ups per user and second", look_ups, "–"),
 ];
 
@@ -44,6 +45,13 @@ fn connections(run: &RunResult) -> Option<f64> {
 pub fn store_operations(run: &RunResult) -> Option<f64> {
     let counted = run.counted.as_ref()?.value()?;
     counted.per_user(counted.total().store_operations(), run.clients)
+}
+
+/// Rows and summaries of messages that the server read from its store, as it counts them: the data
+/// of listings.
+pub fn record_reads(run: &RunResult) -> Option<f64> {
+    let counted = run.counted.as_ref()?.value()?;
+    counted.per_user(counted.total().record_reads, run.clients)
 }
 
 /// Records of the directory, as the server counts them.
@@ -146,7 +154,8 @@ mod tests {
             if let Some(server) = &mut run.server {
                 server.megacycles = megacycles;
             }
-            let amounts = Amounts { body_reads: 100, directory_reads: 50, ..Amounts::default() };
+            let amounts =
+                Amounts { body_reads: 100, record_reads: 800, directory_reads: 50, ..Amounts::default() };
             let commands = vec![CountedCommand { amounts, ..CountedCommand::default() }];
             run.counted = Some(Offered::Value(Counted { seconds: 10.0, commands, ..Counted::default() }));
             sample::point(server, &[("clients", f64::from(clients)), ("mailbox_mb", 100.0)], run)
@@ -165,6 +174,7 @@ mod tests {
         let row = |name: &str| tables[0].rows.iter().find(|r| r[0].starts_with(name)).unwrap().clone();
         assert_eq!(row("CPU per user")[1..], ["50.0", "30.0", "-40 %", "-40 %"]);
         assert_eq!(row("store operations")[1..], ["0.500", "0.500", "+0 %", "–"]);
+        assert_eq!(row("records of messages")[1], "4.00");
         assert_eq!(row("directory look-ups")[1], "0.250");
         assert_eq!(row("CPU per FETCH")[1..4], ["–", "–", "–"]);
     }
@@ -183,6 +193,6 @@ mod tests {
         let table = every_point(Points { servers: &servers, points: &points });
         assert_eq!(table.rows.len(), 1);
         assert_eq!(table.rows[0][..5], ["A", "2.5", "–", "10", "25.0 (20.0–30.0)"]);
-        assert_eq!((table.rows[0].len(), table.head.len()), (13, 13));
+        assert_eq!((table.rows[0].len(), table.head.len()), (14, 14));
     }
 }
