@@ -42,6 +42,7 @@ pub fn analyse(points: Points) -> Analysis {
     };
     let (mut cpu, mut findings, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for server in points.servers() {
+        let mut limits: Vec<(f64, f64)> = Vec::new();
         for place in &sizes {
             let measured = curve(server, *place, &|r| Some(r.server.as_ref()?.cpu_percent));
             let projection = project(&measured.points, CPU_LIMIT_PERCENT);
@@ -51,6 +52,7 @@ pub fn analyse(points: Points) -> Analysis {
             let limit = projection.as_ref().and_then(|p| p.users);
             let at_limit =
                 limit.and_then(|users| fetch_rate_at(&curve(server, *place, &fetch_rate).points, users));
+            limits.extend(limit.filter(|_| place.1.is_none()).map(|users| (place.0, users)));
             if let Some(projection) = &projection {
                 findings.push(sentence(&measured.name, projection, at_limit));
                 cpu.extend(fitted(&measured, projection));
@@ -58,6 +60,7 @@ pub fn analyse(points: Points) -> Analysis {
             rows.push(row(&measured, projection.as_ref(), at_limit));
             cpu.push(measured);
         }
+        findings.extend(drops(server, &limits));
     }
     let each = |of: Figure<'_>| -> Vec<Curve> {
         points
@@ -191,6 +194,25 @@ fn sentence(name: &str, projection: &Projection, fetches: Option<f64>) -> String
     }
 }
 
+/// How many times fewer users each larger mailbox leaves, beside the article's drops. `limits` has
+/// sizes and users at the limit, without deliveries.
+fn drops(server: &str, limits: &[(f64, f64)]) -> Option<String> {
+    let drop = |pair: &[(f64, f64)]| match pair {
+        [(small, many), (large, few)] if *few > 0.0 => {
+            Some(format!("{} × from {small} to {large} MB", figure(many / few)))
+        }
+        _ => None,
+    };
+    let drops: Vec<String> = limits.windows(2).filter_map(drop).collect();
+    (!drops.is_empty()).then(|| {
+        format!(
+            "{server}: the users at {CPU_LIMIT_PERCENT} % CPU fall by {}; in the article by 10 × from 2 to 100 MB and by \
+             2 × from 100 to 220 MB",
+            drops.join(" and by ")
+        )
+    })
+}
+
 /// The fits that belong to the projection. The projected one covers the measured range, and extends
 /// to the limit if that is at most twice as far. The parabola that it replaces covers the measured
 /// range.
@@ -263,6 +285,35 @@ mod tests {
         let row = row(&measured, Some(&projection), None);
         assert_eq!(row[5], "650 (line)");
         assert!(row[1].starts_with("y = ") && row[2].contains("x^2"), "{row:?}");
+    }
+
+    #[test]
+    fn fewer_users_of_larger_mailboxes_are_beside_the_articles() {
+        let said = drops("it", &[(2.0, 3000.0), (100.0, 400.0), (220.0, 200.0)]).unwrap();
+        assert!(
+            said.starts_with(
+                "it: the users at 75 % CPU fall by 7.50 × from 2 to 100 MB and by 2.00 × from 100 to 220 MB; in the"
+            ),
+            "{said}"
+        );
+        assert_eq!(drops("it", &[(2.0, 3000.0)]), None);
+        // Deliveries are another load, and no larger mailbox.
+        let servers = sample::servers(["it"]);
+        let point = |mb: f64, clients: f64, arrivals: f64| {
+            let mut run = run(1.0, 100);
+            run.server.as_mut().unwrap().cpu_percent = clients * mb * (1.0 + arrivals) / 10.0;
+            let at = [("mailbox_mb", mb), ("clients", clients), ("arrivals_per_hour", arrivals)];
+            sample::point("it", &at, run)
+        };
+        let points: Vec<StudyPoint> = [1.0, 5.0]
+            .into_iter()
+            .flat_map(|mb| [0.0, 10.0].map(|arrivals| [10.0, 20.0, 30.0].map(|n| point(mb, n, arrivals))))
+            .flatten()
+            .collect();
+        let findings = analyse(Points { servers: &servers, points: &points }).findings;
+        let drops: Vec<&String> =
+            findings.iter().filter(|finding| finding.contains(" CPU fall by ")).collect();
+        assert!(drops.len() == 1 && drops[0].contains("by 5.00 × from 1 to 5 MB; in"), "{drops:?}");
     }
 
     #[test]
