@@ -136,8 +136,17 @@ pub struct SimulatedCounts {
     pub l1_instruction_misses: u64,
     /// Loads and stores that the first-level cache missed.
     pub l1_data_misses: u64,
+    /// Of these, the stores; not known in a result of an earlier version, as the next two.
+    #[serde(default)]
+    pub l1_store_misses: Option<u64>,
     /// Instructions, loads and stores that the last-level cache missed.
     pub last_level_misses: u64,
+    /// Of these, the instructions.
+    #[serde(default)]
+    pub last_level_instruction_misses: Option<u64>,
+    /// And the stores.
+    #[serde(default)]
+    pub last_level_store_misses: Option<u64>,
 }
 
 /// One point of a study: the values swept and the run.

@@ -3,12 +3,12 @@
 //! where offered.
 
 use posthaste_load_results::{
-    Analysis, Curve, Offered, Plot, RunResult, ServerCost, SimulatedCounts, StudyPoint, Summary, Table,
+    Analysis, Curve, Offered, Plot, RunResult, ServerCost, StudyPoint, Summary, Table,
 };
 
 use super::points::{Points, figure, mix, plot};
 use super::spread::{PointRuns, Spread, shown, spread};
-use super::{bottleneck, shares};
+use super::{bottleneck, shares, simulated};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
@@ -96,7 +96,8 @@ pub fn analyse(points: Points) -> Analysis {
     let mut tables = times(points);
     tables.extend(scaled);
     tables.push(split(points));
-    tables.extend(shares::table(points).into_iter().chain(hottest(points)).chain(simulated(points)));
+    tables.extend(shares::table(points).into_iter().chain(hottest(points)));
+    tables.extend(simulated::table(points).into_iter().chain(simulated::causes(points)));
     findings.extend(shares::findings(points).into_iter().chain(bottlenecks(points)));
     Analysis {
         findings,
@@ -329,62 +330,6 @@ fn hottest(points: Points) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
-/// Figures 6 to 10 by a simulated processor; nothing if the study has no such step.
-fn simulated(points: Points) -> Option<Table> {
-    let head = [
-        "Server",
-        "mix",
-        "transactions",
-        "instructions per transaction",
-        "loads and stores (%)",
-        "branches (%)",
-        "others (%)",
-        "mispredicted (% of branches)",
-        "L1 instruction misses per 1,000",
-        "L1 data misses per 1,000",
-        "last-level misses per 1,000",
-    ];
-    let mut rows = Vec::new();
-    for server in points.servers {
-        for simulated in &server.simulated {
-            let mut row = vec![server.name.clone(), mix(&simulated.workload).to_owned()];
-            match &simulated.counts {
-                Offered::NotOffered(why) => row.push(format!("not offered here: {why}")),
-                Offered::Value(counts) => row.extend(simulated_row(counts)),
-            }
-            row.resize(head.len(), String::new());
-            rows.push(row);
-        }
-    }
-    if rows.is_empty() {
-        return None;
-    }
-    let article = ["the article, IMAP", "both", "", "", "60", "11", "29", "", "", "", ""];
-    rows.push(article.map(str::to_owned).to_vec());
-    let title = "A simulated processor (cachegrind), user mode: instructions, their mix, misses".to_owned();
-    Some(Table { title, head: head.map(str::to_owned).to_vec(), rows })
-}
-
-fn simulated_row(counts: &SimulatedCounts) -> Vec<String> {
-    let all = counts.instructions.max(1) as f64;
-    let share = |n: u64| n as f64 / all * 100.0;
-    let thousand = |n: u64| figure(n as f64 / all * 1000.0);
-    let branches = counts.branches + counts.indirect_branches;
-    let (memory, branching) = (share(counts.loads + counts.stores), share(branches));
-    vec![
-        counts.transactions.to_string(),
-        figure(all / counts.transactions.max(1) as f64),
-        figure(memory),
-        figure(branching),
-        // An instruction that loads and branches is counted in both.
-        figure((100.0 - memory - branching).max(0.0)),
-        figure(counts.mispredicted as f64 / branches.max(1) as f64 * 100.0),
-        thousand(counts.l1_instruction_misses),
-        thousand(counts.l1_data_misses),
-        thousand(counts.last_level_misses),
-    ]
-}
-
 /// The settings that differ from the default: `2 processors`, `4 s`.
 fn setting(point: &StudyPoint) -> String {
     let cpus = point.at.get("cpus").map(|n| processors(*n));
@@ -448,7 +393,7 @@ fn split(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_load_results::{ServerFacts, Summary, Transaction};
+    use posthaste_load_results::{Summary, Transaction};
 
     use super::super::sample::{self, run};
     use super::*;
@@ -474,33 +419,6 @@ mod tests {
         assert_eq!(table.rows[1], ["A, browse", "4.00", "178 (176–180)", "1.80", "90.0 %", "20.0"]);
         let alone = Curve { points: vec![(2.0, 100.0)], ..curve };
         assert!(scale_table(&[alone], &value).is_none());
-    }
-
-    #[test]
-    fn a_simulated_processor_has_a_row_beside_the_articles() {
-        use posthaste_load_results::Simulated;
-        let counts = SimulatedCounts {
-            transactions: 10,
-            instructions: 1000,
-            loads: 300,
-            stores: 200,
-            branches: 90,
-            indirect_branches: 10,
-            mispredicted: 5,
-            l1_data_misses: 20,
-            ..SimulatedCounts::default()
-        };
-        let of = |name: &str, counts| ServerFacts {
-            name: name.into(),
-            simulated: vec![Simulated { workload: "koka-browse-frequencies".into(), counts }],
-            ..ServerFacts::default()
-        };
-        let servers = [of("A", Offered::Value(counts)), of("B", Offered::NotOffered("no".into()))];
-        let table = simulated(Points { servers: &servers, points: &[] }).unwrap();
-        assert_eq!(table.rows[0][1..8], ["browse", "10", "100", "50.0", "10.0", "40.0", "5.00"]);
-        assert_eq!((table.rows[0][9].as_str(), table.rows[1][2].as_str()), ("20.0", "not offered here: no"));
-        assert_eq!((table.rows.len(), table.rows[2][4].as_str()), (3, "60"));
-        assert!(simulated(Points { servers: &[], points: &[] }).is_none());
     }
 
     #[test]

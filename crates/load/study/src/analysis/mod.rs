@@ -19,6 +19,7 @@ mod roles;
 pub(crate) mod sample;
 mod scale_out;
 mod shares;
+mod simulated;
 mod spread;
 mod versions;
 mod work_kind;

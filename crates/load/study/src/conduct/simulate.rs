@@ -120,7 +120,10 @@ fn parse(text: &str) -> Result<SimulatedCounts, String> {
         mispredicted: of("Bcm")? + of("Bim")?,
         l1_instruction_misses: of("I1mr")?,
         l1_data_misses: of("D1mr")? + of("D1mw")?,
+        l1_store_misses: Some(of("D1mw")?),
         last_level_misses: of("ILmr")? + of("DLmr")? + of("DLmw")?,
+        last_level_instruction_misses: Some(of("ILmr")?),
+        last_level_store_misses: Some(of("DLmw")?),
     })
 }
 
@@ -130,6 +133,7 @@ fn difference(
     (fewer, short): (u64, SimulatedCounts),
 ) -> SimulatedCounts {
     let less = |of: fn(&SimulatedCounts) -> u64| of(&long).saturating_sub(of(&short));
+    let part = |of: fn(&SimulatedCounts) -> Option<u64>| Some(of(&long)?.saturating_sub(of(&short)?));
     SimulatedCounts {
         transactions: more.saturating_sub(fewer),
         instructions: less(|c| c.instructions),
@@ -140,7 +144,10 @@ fn difference(
         mispredicted: less(|c| c.mispredicted),
         l1_instruction_misses: less(|c| c.l1_instruction_misses),
         l1_data_misses: less(|c| c.l1_data_misses),
+        l1_store_misses: part(|c| c.l1_store_misses),
         last_level_misses: less(|c| c.last_level_misses),
+        last_level_instruction_misses: part(|c| c.last_level_instruction_misses),
+        last_level_store_misses: part(|c| c.last_level_store_misses),
     }
 }
 
@@ -157,6 +164,11 @@ mod tests {
         let counts = parse(FILE).unwrap();
         assert_eq!((counts.instructions, counts.loads, counts.stores), (1000, 300, 200));
         assert_eq!((counts.l1_data_misses, counts.last_level_misses, counts.mispredicted), (50, 6, 9));
+        assert_eq!(counts.l1_store_misses, Some(30));
+        assert_eq!(
+            (counts.last_level_instruction_misses, counts.last_level_store_misses),
+            (Some(1), Some(3))
+        );
         assert!(parse("events: Ir\nsummary: 5\n").unwrap_err().contains("no sum of Dr"));
         assert!(parse("").is_err());
     }
@@ -164,11 +176,12 @@ mod tests {
     #[test]
     fn twice_the_work_less_the_work_has_no_start_in_it() {
         let short = parse(FILE).unwrap();
-        let long = SimulatedCounts { instructions: 1600, loads: 400, ..short };
+        let long = SimulatedCounts { instructions: 1600, loads: 400, l1_store_misses: Some(37), ..short };
         let counts = difference((80, long), (40, short));
         assert_eq!(
             (counts.transactions, counts.instructions, counts.loads, counts.stores),
             (40, 600, 100, 0)
         );
+        assert_eq!(counts.l1_store_misses, Some(7));
     }
 }
