@@ -96,8 +96,7 @@ pub fn analyse(points: Points) -> Analysis {
     let mut tables = times(points);
     tables.extend(scaled);
     tables.push(split(points));
-    tables.extend(shares::table(points).into_iter().chain(hottest(points)));
-    tables.extend(simulated::table(points).into_iter().chain(simulated::causes(points)));
+    tables.extend(shares::table(points).into_iter().chain(hottest(points)).chain(simulated::tables(points)));
     findings.extend(shares::findings(points).into_iter().chain(bottlenecks(points)));
     Analysis {
         findings,

@@ -4,8 +4,13 @@ use posthaste_load_results::{Offered, SimulatedCounts, Table};
 
 use super::points::{Points, figure, mix};
 
-/// Figures 6 to 10 by a simulated processor; nothing if the study has no such step.
-pub(super) fn table(points: Points) -> Option<Table> {
+/// The tables; none if the study has no such step.
+pub(super) fn tables(points: Points) -> impl Iterator<Item = Table> {
+    table(points).into_iter().chain(causes(points))
+}
+
+/// Instructions, their mix and all misses.
+fn table(points: Points) -> Option<Table> {
     let head = [
         "Server",
         "mix",
@@ -100,7 +105,7 @@ impl Causes {
 
 /// Figure 7 has stall cycles by cause: here are the misses by cause. Nothing where none was
 /// counted.
-pub(super) fn causes(points: Points) -> Option<Table> {
+fn causes(points: Points) -> Option<Table> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for server in points.servers {
         for simulated in &server.simulated {
