@@ -8,7 +8,7 @@ use bytes::Bytes;
 use posthaste_delivery::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, structure_of_decoded};
 use posthaste_directory::Account;
 use posthaste_imap_codec::command::{UrlFetchItem, UrlFetchParam};
-use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{ImapUrl, MailboxArg, SectionText, Tag, print};
 use posthaste_net::BytePermit;
 use posthaste_store::StoreError;
@@ -54,12 +54,12 @@ impl<'s> UrlSource<'s> {
 }
 
 /// RFC 4469 §4: the URL, and why it cannot be used.
-pub(super) fn bad_url(url: &str, why: &str) -> Failure {
+pub(super) fn bad_url(url: &str, why: &str) -> Reply {
     let mut text = why.to_owned();
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    Reply::no(Code::BadUrl(url.to_owned()), text).into()
+    Reply::no(Code::BadUrl(url.to_owned()), text)
 }
 
 /// GENURLAUTH: RFC 4467 §8. All URLs are authorised, or none.
@@ -91,7 +91,10 @@ async fn authorise(source: UrlSource<'_>, urls: &[(String, String)]) -> Result<V
         pace.worked(URL_STEPS).await;
         authorised.push(match service.delivery.authorise_url(reader, rump).await {
             Ok(url) => url,
-            Err(UrlRefusal::Bad(why)) => return Err(bad_url(rump, &why)),
+            // RFC 4467 §7: the answer to a URL that fails its checks is BAD.
+            Err(UrlRefusal::Bad(why)) => {
+                return Err(Reply { kind: StatusKind::Bad, ..bad_url(rump, &why) }.into());
+            }
             Err(UrlRefusal::Failed(error)) => return Err(error.into()),
         });
     }

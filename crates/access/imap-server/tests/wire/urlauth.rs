@@ -122,9 +122,10 @@ fn a_url_may_name_its_user_as_people_write_addresses() {
         assert_eq!(fetched(&mut bo, &url).as_deref(), Some("for you\r\n"), "{begin}");
     }
     let text = "imap://ana@example.org/INBOX/;UID=1;URLAUTH=authuser";
-    bo.run(&format!("C: a GENURLAUTH \"{text}\" INTERNAL\nS: a NO [BADURL {text}] …"));
+    bo.run(&format!("C: a GENURLAUTH \"{text}\" INTERNAL\nS: a BAD [BADURL {text}] …"));
 }
 
+/// RFC 4467 §7
 #[test]
 fn urls_that_cannot_be_authorised() {
     let server = Server::start();
@@ -141,7 +142,7 @@ fn urls_that_cannot_be_authorised() {
         "imap://ana%40example.org@localhost/INBOX;URLAUTH=authuser",
         "nonsense",
     ] {
-        ana.run(&format!("C: a GENURLAUTH \"{rump}\" INTERNAL\nS: a NO [BADURL {rump}] …"));
+        ana.run(&format!("C: a GENURLAUTH \"{rump}\" INTERNAL\nS: a BAD [BADURL {rump}] …"));
     }
     let rump = format!("{ANA}/INBOX/;UID=1;URLAUTH=authuser");
     ana.run(&format!("C: b GENURLAUTH \"{rump}\" XSAMPLE\nS: b NO …"));
