@@ -71,6 +71,10 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
         return Err(Reply::bad("Sequence numbers, $ and SAVE are only for the selected mailbox").into());
     }
     if std::mem::take(&mut returns.update) {
+        if session.selected.is_none() {
+            // RFC 7377 §2.2
+            return Err(Reply::bad("UPDATE needs a selected mailbox").into());
+        }
         refuse_update(session, tag);
     }
     fuzzy::check_relevancy(returns.relevancy, &key)?;
