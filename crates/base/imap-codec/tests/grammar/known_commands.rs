@@ -267,7 +267,7 @@ fn texts_of_a_search_are_decoded() {
 
 #[test]
 fn errors_say_whose_fault_it_is() {
-    use ParseErrorKind::{BadCharset, Limit, Syntax, Tag, UnknownCommand};
+    use ParseErrorKind::{BadCharset, FilterCharset, Limit, Syntax, Tag, UnknownCommand};
     for (text, tagged, kind) in [
         ("\r\n", false, Tag),
         ("", false, Tag),
@@ -335,6 +335,8 @@ fn errors_say_whose_fault_it_is() {
         ("a ESEARCH IN (PERSONAL)\r\n", true, Syntax),
         // RFC 5466 §4, RFC 9738 §4
         ("a SEARCH FILTER a/b\r\n", true, Syntax),
+        ("a SEARCH CHARSET ISO-8859-1 FILTER a\r\n", true, FilterCharset),
+        ("a SORT (DATE) ISO-8859-1 NOT FILTER a\r\n", true, FilterCharset),
         ("a SEARCH UIDAFTER 1:2\r\n", true, Syntax),
         ("a SEARCH UIDBEFORE 0\r\n", true, Syntax),
         // RFC 9394 §3.1, §3.3, §4
