@@ -98,7 +98,7 @@ fn messages_are_put_together_from_mailboxes_of_others_where_they_may_be_read() {
 
 const MESSAGE: &[u8] = b"Subject: news\r\n\r\nText.\r\n";
 
-/// RFC 5465 §5: STATUS with `l` and `r`, LIST with `l`.
+/// RFC 5465 §5: STATUS with `l` and `r`, LIST with `l`. §3.1: `\NoAccess` without `r`.
 #[test]
 fn notifications_come_from_mailboxes_of_others_where_the_rights_are() {
     let server = server("lr");
@@ -109,6 +109,7 @@ fn notifications_come_from_mailboxes_of_others_where_the_rights_are() {
     bo.run(
         r#"
         C: a NOTIFY SET STATUS (SUBTREE "Other Users/ana@example.org" (MessageNew MessageExpunge MailboxName))
+        S: * LIST (\NoAccess \HasNoChildren) "/" "Other Users/ana@example.org/P/Listed"
         S: * STATUS "Other Users/ana@example.org/P" (UIDVALIDITY … UIDNEXT 3 MESSAGES 2)
         S: a OK …
         "#,
