@@ -239,6 +239,15 @@ fn names_that_do_not_decode_are_values() {
     assert!(name.text().is_err());
 }
 
+/// RFC 8970 §6
+#[test]
+fn a_modifier_of_preview_may_come_twice() {
+    assert_eq!(body("a FETCH 1 (PREVIEW (LAZY lazy) UID)\r\n"), body("a FETCH 1 (PREVIEW (LAZY) UID)\r\n"));
+    for modifiers in ["(LAZY )", "( LAZY)", "()", "(LAZY LAZIER)", "(LAZY  LAZY)"] {
+        assert!(parse(&format!("a FETCH 1 (PREVIEW {modifiers})\r\n")).is_err(), "{modifiers}");
+    }
+}
+
 /// Texts in other charsets are decoded, quoted or not, and those of every key.
 #[test]
 fn texts_of_a_search_are_decoded() {
