@@ -153,6 +153,22 @@ fn urls_that_cannot_be_authorised() {
     server.connect().run("C: a URLFETCH x\nS: a BAD …");
 }
 
+/// RFC 5524 §4. Data without a NUL is no literal8, as for FETCH BINARY (RFC 3516 §4.3).
+#[test]
+fn decoded_text() {
+    let server = Server::start();
+    let mut ana =
+        server.with_message("Content-Transfer-Encoding: quoted-printable\n\nSi vis pacem, =\npara bellum.\n");
+    let url = authorise(&mut ana, &format!("{ANA}/INBOX/;UID=1/;SECTION=1;URLAUTH=authuser"));
+    ana.run(&format!(
+        "C: A001 URLFETCH (\"{url}\" BODYPARTSTRUCTURE BINARY)\n\
+         S: * URLFETCH \"{url}\" (BODYPARTSTRUCTURE (…)) (BINARY {{28}}\n\
+         S: Si vis pacem, para bellum.\n\
+         S: )\n\
+         S: A001 OK …"
+    ));
+}
+
 #[test]
 fn decoded_and_with_the_structure_of_the_part() {
     let server = Server::start();
@@ -188,7 +204,7 @@ fn decoded_and_with_the_structure_of_the_part() {
     ana.run(&format!("S: * URLFETCH \"{header}\" (BODYPARTSTRUCTURE NIL)\nS: c OK …"));
     let cut = authorise(&mut ana, &format!("{ANA}/INBOX/;UID=1/;SECTION=2/;PARTIAL=1.1;URLAUTH=authuser"));
     ana.run(&format!(
-        "C: d URLFETCH (\"{cut}\" BINARY)\nS: * URLFETCH \"{cut}\" (BINARY ~{{1}}\nS# 1\nS: )\nS: d OK …"
+        "C: d URLFETCH (\"{cut}\" BINARY)\nS: * URLFETCH \"{cut}\" (BINARY {{1}}\nS# 1\nS: )\nS: d OK …"
     ));
     ana.run(&format!("C: e URLFETCH (\"{url}\" BODY BINARY)\nS: e BAD …"));
     ana.run(&format!("C: f URLFETCH (\"{url}\" BODY BODY)\nS: f BAD …"));
