@@ -125,7 +125,7 @@ impl Notify {
         Ok(())
     }
 
-    /// LIST of every mailbox whose messages are to be followed, but may not be read: RFC 5465 §3.1.
+    /// LIST of every mailbox whose messages the client follows but may not read: RFC 5465 §3.1.
     pub(crate) async fn without_access(&self, to: &mut Listener<'_>) -> Result<(), Failure> {
         if self.others.is_none() {
             return Ok(());
