@@ -239,6 +239,15 @@ fn names_that_do_not_decode_are_values() {
     assert!(name.text().is_err());
 }
 
+/// RFC 7377 §2
+#[test]
+fn esearch_is_by_uid_anyway() {
+    let (with, without) =
+        ("tag1 UID ESEARCH FROM \"frobozz\" 1:100\r\n", "tag1 ESEARCH FROM frobozz 1:100\r\n");
+    assert_eq!(spelt(with), without);
+    assert_eq!(body(with), body(without));
+}
+
 /// RFC 8970 §6
 #[test]
 fn a_modifier_of_preview_may_come_twice() {

@@ -5,7 +5,7 @@ use posthaste_imap_server::ImapOptions;
 use crate::harness::Server;
 
 /// RFC 7377 §3: two searches that are sent together. One goes into all mailboxes below another,
-/// and one into those directly below it.
+/// and one into those directly below it. §2: windows of a mailbox, which may reach beyond its end.
 #[test]
 fn rfc_7377_multi_search() {
     let server = Server::start();
@@ -35,6 +35,16 @@ fn rfc_7377_multi_search() {
         S: * ESEARCH (TAG "tag2" MAILBOX folder1 UIDVALIDITY …) UID ALL 2:3
         S: * ESEARCH (TAG "tag2" MAILBOX folder2/salmon UIDVALIDITY …) UID ALL 1
         S: tag2 OK …
+        C: tag3 SELECT folder1
+        S~ tag3 OK …
+        C: tag1 UID ESEARCH SUBJECT "chad" 1:2
+        S: * ESEARCH (TAG "tag1" MAILBOX folder1 UIDVALIDITY …) UID ALL 2
+        S: tag1 OK …
+        C: tag1 UID ESEARCH SUBJECT "chad" 3:4
+        S: * ESEARCH (TAG "tag1" MAILBOX folder1 UIDVALIDITY …) UID ALL 3
+        S: tag1 OK …
+        C: tag1 UID ESEARCH SUBJECT "chad" 5:6
+        S: tag1 OK …
         "#,
     );
 }
