@@ -232,6 +232,10 @@ fn of_parse_error(error: ParseError) -> (Option<Tag>, Reply) {
             // RFC 9051 §7.1: "this lists the charsets that are supported by this implementation".
             Reply::no(Code::BadCharset(CHARSETS.iter().map(|&name| name.to_owned()).collect()), text)
         }
+        ParseErrorKind::FilterCharset => {
+            let charsets = ["US-ASCII", "UTF-8"].map(str::to_owned).to_vec();
+            Reply::bad(text).with(Code::BadCharset(charsets))
+        }
         ParseErrorKind::Tag
         | ParseErrorKind::UnknownCommand
         | ParseErrorKind::Syntax

@@ -49,9 +49,9 @@ impl Act {
             Self::CreateBelow => Rights::CREATE,
             Self::Delete => Rights::DELETE_MAILBOX,
             Self::Administer => Rights::ADMINISTER,
-            // RFC 5464 §3.3
-            Self::ReadAnnotations => Rights::READ,
-            Self::WriteAnnotations => Rights::READ.union(Rights::WRITE),
+            // RFC 5464 §3.3: `l`, and at least one more.
+            Self::ReadAnnotations => Rights::LOOKUP.union(Rights::READ),
+            Self::WriteAnnotations => Rights::LOOKUP.union(Rights::READ).union(Rights::WRITE),
         }
     }
 }

@@ -34,6 +34,9 @@ pub enum ParseErrorKind {
         /// Whether the command saves its result: then the NO empties `$` (RFC 5182 §2.1).
         saving: bool,
     },
+    /// FILTER in a search whose charset is not UTF-8 or US-ASCII: `BAD [BADCHARSET (US-ASCII
+    /// UTF-8)]` (RFC 5466 §3.1).
+    FilterCharset,
 }
 
 impl fmt::Display for ParseError {
@@ -42,6 +45,9 @@ impl fmt::Display for ParseError {
             ParseErrorKind::Limit => write!(f, "{} (at byte {})", self.expected, self.offset),
             ParseErrorKind::UnknownCommand => write!(f, "Unknown command"),
             ParseErrorKind::BadCharset { .. } => write!(f, "Charset is not supported, use US-ASCII or UTF-8"),
+            ParseErrorKind::FilterCharset => {
+                write!(f, "A search with FILTER has the charset US-ASCII or UTF-8")
+            }
             _ => write!(f, "Expected {} at byte {}", self.expected, self.offset),
         }
     }

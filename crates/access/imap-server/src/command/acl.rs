@@ -120,6 +120,11 @@ async fn set(
 }
 
 fn parse(text: &str) -> Result<Identifier, Failure> {
+    let name = text.strip_prefix('-').unwrap_or(text);
+    if name.is_empty() || name.chars().any(char::is_control) {
+        // RFC 4314 §3: SASLprep refuses control characters.
+        return Err(Reply::bad("An identifier is not empty and has no control characters").into());
+    }
     Identifier::parse(text).map_err(|why| {
         Reply::no(Code::Cannot, format!("An identifier is an account or anyone: {why}")).into()
     })

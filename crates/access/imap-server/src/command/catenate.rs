@@ -71,7 +71,7 @@ impl Assembly {
                 CatenatePart::Text(AppendText { data, .. }) => Piece::Text(data),
                 CatenatePart::Url(url) => match delivery.find_url(source.reader, &url).await {
                     Ok(part) => Piece::Found(part),
-                    Err(UrlRefusal::Bad(why)) => return Err(bad_url(&url, &why)),
+                    Err(UrlRefusal::Bad(why)) => return Err(bad_url(&url, &why).into()),
                     Err(UrlRefusal::Failed(error)) => return Err(error.into()),
                 },
             };

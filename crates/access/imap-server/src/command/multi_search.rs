@@ -3,13 +3,15 @@
 //! Each mailbox is opened, searched and closed. Its result is sent before the next mailbox is
 //! opened. So a search through an account holds one mailbox at a time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use posthaste_directory::Reading;
 use posthaste_imap_codec::command::{MailboxFilter, MultiSearchArgs, SearchKey};
 use posthaste_imap_codec::response::{Code, Status, StatusKind};
 use posthaste_imap_codec::{MailboxArg, Numbering, SequenceSet, Tag, UidSet};
-use posthaste_mail_model::MailboxId;
+use posthaste_mail_model::{MailboxId, MailboxName};
+use posthaste_sharing::Namespace;
 use posthaste_store::{MailboxEntry, StoreError};
 
 use super::DONE;
@@ -71,6 +73,10 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
         return Err(Reply::bad("Sequence numbers, $ and SAVE are only for the selected mailbox").into());
     }
     if std::mem::take(&mut returns.update) {
+        if session.selected.is_none() {
+            // RFC 7377 §2.2
+            return Err(Reply::bad("UPDATE needs a selected mailbox").into());
+        }
         refuse_update(session, tag);
     }
     fuzzy::check_relevancy(returns.relevancy, &key)?;
@@ -168,7 +174,7 @@ async fn targets(from: SearchedNames<'_>, pace: &mut Pace) -> Result<Vec<Searche
 }
 
 /// The mailboxes that are named and may be searched. RFC 7377 §2.2: of others those with the
-/// rights `l` and `r`; for those without, nothing shows.
+/// rights `l` and `r`, and with `r` alone if the client names them; for the rest, nothing shows.
 async fn named(from: SearchedNames<'_>) -> Result<Vec<SearchedMailbox>, Failure> {
     let SearchedNames { asker, elsewhere, has_selected, .. } = from;
     let own = asker.service.store.list(asker.login.id).await?;
@@ -193,6 +199,8 @@ async fn named(from: SearchedNames<'_>) -> Result<Vec<SearchedMailbox>, Failure>
             found.push(SearchedMailbox { entry: entry.clone(), is_of_others: rights.is_some(), messages: 0 });
         }
     }
+    let unlisted = unlisted(asker, elsewhere, &found).await?;
+    found.extend(unlisted);
     if from.selected.is_some_and(|selected| selected.owner.is_some())
         && let Some(selected) = selected
         && !found.iter().any(|target| target.entry.id == selected)
@@ -200,6 +208,42 @@ async fn named(from: SearchedNames<'_>) -> Result<Vec<SearchedMailbox>, Failure>
         found.extend(of_others(asker, selected).await?);
     }
     Ok(found)
+}
+
+/// The mailboxes of others that the client names and may read, but not list.
+async fn unlisted(
+    asker: Asker<'_>,
+    elsewhere: &[Filter],
+    found: &[SearchedMailbox],
+) -> Result<Vec<SearchedMailbox>, Failure> {
+    let named = elsewhere.iter().filter_map(|filter| match filter {
+        Filter::Mailboxes(names) => Some(names),
+        _ => None,
+    });
+    let theirs: Vec<&MailboxName> = named.flatten().filter(|name| Namespace::split(name).is_some()).collect();
+    if theirs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut unlisted, mut pace) = (Vec::new(), Pace::default());
+    pace.worked((FILTER_STEPS * found.len() as u64).min(SLICE_STEPS)).await;
+    let mut known: BTreeSet<&MailboxName> = found.iter().map(|target| &target.entry.name).collect();
+    for name in theirs {
+        pace.worked(FILTER_STEPS).await;
+        if !known.insert(name) {
+            continue;
+        }
+        let there = match asker.find_unchecked(&MailboxArg::from(name)).await {
+            Ok(there) => there,
+            // There is none, or another server has it (RFC 2193).
+            Err(Failure::Store(StoreError::NoSuchName) | Failure::Reply(_)) => continue,
+            Err(error) => return Err(error),
+        };
+        if there.resolved.others.is_some() && there.rights.contains(Act::Read.needs()) {
+            let entry = MailboxEntry { name: name.clone(), special_use: None, ..there.entry };
+            unlisted.push(SearchedMailbox { entry, is_of_others: true, messages: 0 });
+        }
+    }
+    Ok(unlisted)
 }
 
 /// The selected mailbox, which is another account's.

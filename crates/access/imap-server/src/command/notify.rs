@@ -42,12 +42,13 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, asked: NotifyCommand) 
     }
     // RFC 5465 §3.1: NOTIFY SET "implies an implicit NOOP", whatever it requests.
     Box::pin(announce::accumulated(session, tag)).await?;
-    if with_status {
-        let selected = selected_state(session);
-        let Session { wire, service, login, enabled, .. } = session;
-        if let Some(login) = login {
-            let reports = Some(service.reports(tag));
-            let mut to = Listener { wire, service, login, enabled: *enabled, selected, reports };
+    let selected = selected_state(session);
+    let Session { wire, service, login, enabled, .. } = session;
+    if let Some(login) = login {
+        let reports = Some(service.reports(tag));
+        let mut to = Listener { wire, service, login, enabled: *enabled, selected, reports };
+        notify.without_access(&mut to).await?;
+        if with_status {
             notify.status(&mut to).await?;
         }
     }

@@ -15,7 +15,8 @@ use crate::session::{Next, Session};
 /// Ends the login.
 pub(super) async fn run(session: &mut Session, tag: Tag) -> Result<Next, NetError> {
     if !session.service.options.unauthenticate {
-        let refusal = Reply::no(Code::NoPerm, "UNAUTHENTICATE is switched off here");
+        // RFC 8437 §3: its answer is OK or BAD, never NO.
+        let refusal = Reply::bad("UNAUTHENTICATE is switched off here");
         session.wire.say_status(refusal.status(Some(tag)));
         return Ok(Next::Command);
     }

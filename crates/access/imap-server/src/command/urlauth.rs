@@ -8,7 +8,7 @@ use bytes::Bytes;
 use posthaste_delivery::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, structure_of_decoded};
 use posthaste_directory::Account;
 use posthaste_imap_codec::command::{UrlFetchItem, UrlFetchParam};
-use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{ImapUrl, MailboxArg, SectionText, Tag, print};
 use posthaste_net::BytePermit;
 use posthaste_store::StoreError;
@@ -54,12 +54,12 @@ impl<'s> UrlSource<'s> {
 }
 
 /// RFC 4469 §4: the URL, and why it cannot be used.
-pub(super) fn bad_url(url: &str, why: &str) -> Failure {
+pub(super) fn bad_url(url: &str, why: &str) -> Reply {
     let mut text = why.to_owned();
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    Reply::no(Code::BadUrl(url.to_owned()), text).into()
+    Reply::no(Code::BadUrl(url.to_owned()), text)
 }
 
 /// GENURLAUTH: RFC 4467 §8. All URLs are authorised, or none.
@@ -91,7 +91,10 @@ async fn authorise(source: UrlSource<'_>, urls: &[(String, String)]) -> Result<V
         pace.worked(URL_STEPS).await;
         authorised.push(match service.delivery.authorise_url(reader, rump).await {
             Ok(url) => url,
-            Err(UrlRefusal::Bad(why)) => return Err(bad_url(rump, &why)),
+            // RFC 4467 §7: the answer to a URL that fails its checks is BAD.
+            Err(UrlRefusal::Bad(why)) => {
+                return Err(Reply { kind: StatusKind::Bad, ..bad_url(rump, &why) }.into());
+            }
             Err(UrlRefusal::Failed(error)) => return Err(error.into()),
         });
     }
@@ -146,7 +149,7 @@ pub(super) async fn fetch(
     Ok(DONE)
 }
 
-/// `* URLFETCH url nstring`, or of RFC 5524 §3 `* URLFETCH url (BINARY ~{5}…) (BODYPARTSTRUCTURE
+/// `* URLFETCH url nstring`, or of RFC 5524 §3 `* URLFETCH url (BINARY {5}…) (BODYPARTSTRUCTURE
 /// (…))`.
 async fn answer(session: &mut Session, tag: &Tag, item: &UrlFetchItem) -> Result<(), Failure> {
     let UrlFetchItem { url, params } = item;
@@ -210,7 +213,11 @@ impl UrlData {
 enum ParamValue {
     Nil,
     Literal(Bytes),
-    Literal8(Bytes),
+    /// Without transfer encoding.
+    Decoded {
+        bytes: Bytes,
+        has_nul: bool,
+    },
     Printed(Vec<u8>),
 }
 
@@ -223,8 +230,10 @@ impl ParamValue {
                 print::literal_head(wire.out(), bytes.len() as u64);
                 wire.put(bytes).await?;
             }
-            Self::Literal8(bytes) => {
-                print::literal8_head(wire.out(), bytes.len() as u64);
+            Self::Decoded { bytes, has_nul } => {
+                // RFC 5524 §3.1, RFC 3516 §4.3: literal8 where there is a NUL.
+                let head = if *has_nul { print::literal8_head } else { print::literal_head };
+                head(wire.out(), bytes.len() as u64);
                 wire.put(bytes).await?;
             }
             Self::Printed(bytes) => wire.put(bytes).await?,
@@ -261,7 +270,9 @@ async fn value(
         }
         UrlFetchParam::Binary => {
             let decoded = service.delivery.read_url_decoded(part).await?;
-            decoded.map_or(ParamValue::Nil, |bytes| ParamValue::Literal8(freed_elsewhere(bytes)))
+            let Some(bytes) = decoded else { return Ok(ParamValue::Nil) };
+            let has_nul = has_nul(&bytes).await;
+            ParamValue::Decoded { bytes: freed_elsewhere(bytes), has_nul }
         }
         UrlFetchParam::Structure => {
             let found = or_nil(service.delivery.structure_of_url(source.reader, url).await)?;
@@ -278,7 +289,7 @@ async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, ParamValue)])
         url.partial.is_none() && section.text == SectionText::Whole && !section.part.0.is_empty()
     });
     let sent = values.iter().find_map(|(_, value)| match value {
-        ParamValue::Literal8(bytes) => Some(bytes),
+        ParamValue::Decoded { bytes, .. } => Some(bytes),
         _ => None,
     });
     let Some(sent) = sent.filter(|_| is_whole_part) else { return };
@@ -294,6 +305,18 @@ async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, ParamValue)])
             *printed = described;
         }
     }
+}
+
+/// Looks for a NUL, in pieces.
+async fn has_nul(bytes: &[u8]) -> bool {
+    let mut pace = Pace::default();
+    for piece in bytes.chunks(PIECE_BYTES) {
+        if piece.contains(&0) {
+            return true;
+        }
+        pace.worked(piece.len() as u64).await;
+    }
+    false
 }
 
 /// Replaces each NUL, in pieces.

@@ -37,7 +37,11 @@ impl Differences<'_> {
         let old_names: HashMap<MailboxId, &MailboxName> = removed.iter().map(|e| (e.id, &e.name)).collect();
         // The new mailboxes, and whether the client may see their names.
         let mut visible: HashMap<MailboxId, bool> = HashMap::with_capacity(added.len());
-        for entry in &added {
+        // A rename frees a name, and a new mailbox may take it. A client that applies the lines in
+        // their order keeps both only if the rename comes first.
+        let has_old_name = |entry: &&&MailboxEntry| old_names.contains_key(&entry.id);
+        let (renamed, created): (Vec<_>, Vec<_>) = added.iter().partition(has_old_name);
+        for entry in renamed.into_iter().chain(created) {
             let is_wanted = self.wants_name(&entry.name, pace).await;
             visible.insert(entry.id, is_wanted);
             if !is_wanted {
@@ -205,5 +209,28 @@ mod tests {
         assert!(polls > NAMES * 64 * FILTER_STEPS / SLICE_STEPS / 2, "{polls} polls");
         let (lines, fewer) = polled(differences.lines(10, &mut Pace::default()));
         assert!(lines.is_none() && fewer < polls / 2, "too many are found early: {fewer} polls");
+    }
+
+    /// RFC 5465 §5.4: OLDNAME names the mailbox that had the name before.
+    #[test]
+    fn a_rename_comes_before_the_mailbox_that_took_the_old_name() {
+        let (mut old, mut new) = (list("x"), list("x"));
+        let named = |name: &str, of: &MailboxEntry| MailboxEntry {
+            name: MailboxName::new(name).unwrap(),
+            ..of.clone()
+        };
+        old.entries = vec![named("a", &old.entries[0])];
+        new.entries = vec![named("a", &new.entries[1]), named("b", &new.entries[0])];
+        let events = Some(Events { names: true, ..Events::default() });
+        let groups = [Group { filter: Filter::Personal, events }];
+        let differences = Differences { old: &old, new: &new, own: (&old, &new), groups: &groups };
+        let (lines, _) = polled(differences.lines(10, &mut Pace::default()));
+        let lines = lines.unwrap();
+        let names = |line: &ListData| (line.mailbox.clone(), line.old_name.clone());
+        let named = MailboxArg::from_text;
+        assert_eq!(
+            lines.iter().map(names).collect::<Vec<_>>(),
+            [(named("b"), Some(named("a"))), (named("a"), None)]
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use posthaste_directory::{Account, Reading};
 use posthaste_imap_codec::MailboxArg;
-use posthaste_imap_codec::response::{ListData, StatusValue, Untagged};
+use posthaste_imap_codec::response::{ListAttribute, ListData, StatusValue, Untagged};
 use posthaste_mail_model::{MailboxId, MailboxName, ModSeq, Uid};
 use posthaste_store::{Counts, MailboxEntry, MailboxList, MailboxNews};
 
@@ -14,6 +14,7 @@ use super::others::FollowedMailboxes;
 use super::{Notify, ReportedState, overflow};
 use crate::enabled::Enabled;
 use crate::heavy::Pace;
+use crate::listed::data_of;
 use crate::mailbox_filter::FILTER_STEPS;
 use crate::metadata_reports::ReportedMetadata;
 use crate::offload::Threads;
@@ -118,6 +119,24 @@ impl Notify {
                 let counts = self.counts_of(to, entry.id, events, head.counts).await?;
                 let (uid_next, modseq) = (head.uid_next, head.modseq);
                 report_status(to, events, &StatusValues { entry, counts, uid_next, modseq, messages: true });
+                to.wire.relieve().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// LIST of every mailbox whose messages the client follows but may not read: RFC 5465 §3.1.
+    pub(crate) async fn without_access(&self, to: &mut Listener<'_>) -> Result<(), Failure> {
+        if self.others.is_none() {
+            return Ok(());
+        }
+        let mut pace = Pace::default();
+        for entry in &self.list.entries {
+            pace.worked(self.filter_steps()).await;
+            if !self.may_read(entry.id) && self.events(&entry.name).messages {
+                let mut line = data_of(&self.list, entry, &MailboxArg::from(&entry.name));
+                line.attributes.insert(0, ListAttribute::NoAccess);
+                to.wire.say(Untagged::List(line));
                 to.wire.relieve().await?;
             }
         }

@@ -115,6 +115,28 @@ fn a_search_that_ends_in_no_saves_no_messages() {
     );
 }
 
+/// RFC 5466 §3.1, and RFC 5182 §2.1: a BAD leaves the saved result.
+#[test]
+fn a_search_with_a_filter_has_no_other_charset() {
+    let server = Server::start();
+    server.with_messages(3);
+    server.select("INBOX").run(
+        r#"
+        C: a SETMETADATA "" (/private/filters/values/first "1")
+        S: a OK …
+        C: b SEARCH RETURN (SAVE) CHARSET US-ASCII FILTER first
+        S: b OK …
+        C: c SEARCH RETURN (SAVE) CHARSET ISO-8859-1 FILTER first
+        S: c BAD [BADCHARSET (US-ASCII UTF-8)] …
+        C: d SORT (DATE) ISO-8859-1 OR SEEN FILTER first
+        S: d BAD [BADCHARSET (US-ASCII UTF-8)] …
+        C: e SEARCH $
+        S: * SEARCH 1
+        S: e OK …
+        "#,
+    );
+}
+
 #[test]
 fn a_filter_may_name_sequence_numbers_but_not_after_uidonly() {
     let server = Server::start();

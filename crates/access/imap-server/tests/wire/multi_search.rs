@@ -160,6 +160,8 @@ fn criteria_of_the_selected_mailbox_are_refused_elsewhere() {
     wire.run("C: c ESEARCH IN (personal) CHARSET X-NONE SUBJECT x\nS: c NO [BADCHARSET …] …");
     let mut wire = server.login();
     wire.run("C: a ESEARCH ALL\nS: a BAD …\nC: b ESEARCH IN (selected) ALL\nS: b BAD …");
+    // RFC 7377 §2.2
+    wire.run("C: c ESEARCH IN (mailboxes folder1) RETURN (UPDATE) ALL\nS: c BAD …");
     wire.run("C: e ENABLE UIDONLY\nS~ e OK …\nC: f SELECT folder1\nS~ f OK …");
     wire.run("C: g ESEARCH 1\nS: g BAD [UIDREQUIRED] …");
     wire.run("C: h ESEARCH UID 1\nS: * ESEARCH (TAG \"h\" MAILBOX folder1 …) UID ALL 1\nS: h OK …");

@@ -10,7 +10,7 @@
 //! | 5257 | `annotate.rs` |
 //! | 5524 | `urlauth.rs` |
 //! | 5957 | it has none: `sort.rs` |
-//! | 6203, 7377, 9738 | `rfc_examples/searches.rs` |
+//! | 5182, 6203, 7377, 9738 | `rfc_examples/searches.rs` |
 //! | 6855 | it has none: `utf8_accept.rs` |
 //! | 8437, 8508, 9394, 9586, 10022 | this file |
 //! | 8474 | `rfc_examples/mailboxes.rs`, `rfc_examples/messages.rs` |

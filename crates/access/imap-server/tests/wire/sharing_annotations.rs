@@ -37,6 +37,26 @@ fn each_user_has_private_annotations_and_all_share_the_others() {
     );
 }
 
+/// RFC 5464 §3.3
+#[test]
+fn annotations_need_more_than_the_right_to_read() {
+    let server = server("rw");
+    let mut bo = server.login_as(BO);
+    bo.run(&format!(
+        r#"
+        C: a STATUS {SHARED} (MESSAGES)
+        S: * STATUS {SHARED} (MESSAGES 2)
+        S: a OK …
+        C: b GETMETADATA {SHARED} (/private/comment)
+        S: b NO [NONEXISTENT] …
+        C: c SETMETADATA {SHARED} (/private/comment "x")
+        S: c NO [NONEXISTENT] …
+        C: d SETMETADATA {SHARED} (/shared/comment "x")
+        S: d NO [NONEXISTENT] …
+        "#
+    ));
+}
+
 /// RFC 5464 §4.3: all of it or nothing, also where the two scopes are two accounts' records.
 #[test]
 fn a_value_for_both_scopes_is_set_in_both_or_in_neither() {

@@ -5,7 +5,8 @@ use posthaste_testkit::Wire;
 use crate::harness::{USER, fetch_text, literal};
 use crate::sharing::{BO, SHARED, server};
 
-/// RFC 7377 §2.2: with `l` and `r`. Nothing of others is shown, as for names that do not exist.
+/// RFC 7377 §2.2: with `l` and `r`, or `r` if it is named. Nothing of others is shown, as for names
+/// that do not exist.
 #[test]
 fn one_search_goes_through_mailboxes_of_others_where_they_may_be_read() {
     let server = server("lr");
@@ -45,7 +46,7 @@ fn one_search_goes_through_mailboxes_of_others_where_they_may_be_read() {
         S: h OK …
         "#
     ));
-    // Without `l` it may be open anyway.
+    // Without `l` it may be open, or named.
     server.grant(USER, "P", BO, "r");
     bo.run(&format!(
         r#"
@@ -54,10 +55,16 @@ fn one_search_goes_through_mailboxes_of_others_where_they_may_be_read() {
         S: i OK …
         C: j UNSELECT
         S: j OK …
-        C: k ESEARCH IN (mailboxes {SHARED}) ALL
+        C: k ESEARCH IN (mailboxes {SHARED} mailboxes (INBOX {SHARED})) ALL
+        S: * ESEARCH (TAG "k" MAILBOX INBOX UIDVALIDITY …) UID ALL 1
+        S: * ESEARCH (TAG "k" MAILBOX {SHARED} UIDVALIDITY …) UID ALL 1:2
         S: k OK …
+        C: l ESEARCH IN (subtree {SHARED}) ALL
+        S: l OK …
         "#
     ));
+    server.grant(USER, "P", BO, "s");
+    bo.run(&format!("C: m ESEARCH IN (mailboxes {SHARED}) ALL\nS: m OK …"));
 }
 
 /// RFC 4469 §3, RFC 4314 §4: a part of a message that may be read.
@@ -98,7 +105,7 @@ fn messages_are_put_together_from_mailboxes_of_others_where_they_may_be_read() {
 
 const MESSAGE: &[u8] = b"Subject: news\r\n\r\nText.\r\n";
 
-/// RFC 5465 §5: STATUS with `l` and `r`, LIST with `l`.
+/// RFC 5465 §5: STATUS with `l` and `r`, LIST with `l`. §3.1: `\NoAccess` without `r`.
 #[test]
 fn notifications_come_from_mailboxes_of_others_where_the_rights_are() {
     let server = server("lr");
@@ -109,6 +116,7 @@ fn notifications_come_from_mailboxes_of_others_where_the_rights_are() {
     bo.run(
         r#"
         C: a NOTIFY SET STATUS (SUBTREE "Other Users/ana@example.org" (MessageNew MessageExpunge MailboxName))
+        S: * LIST (\NoAccess \HasNoChildren) "/" "Other Users/ana@example.org/P/Listed"
         S: * STATUS "Other Users/ana@example.org/P" (UIDVALIDITY … UIDNEXT 3 MESSAGES 2)
         S: a OK …
         "#,

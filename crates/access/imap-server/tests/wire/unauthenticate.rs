@@ -67,7 +67,7 @@ fn everything_of_the_login_ends() {
     );
 }
 
-/// RFC 8437 §8
+/// RFC 8437 §8, and §3: no answer is NO.
 #[test]
 fn it_can_be_switched_off() {
     let server = Server::start_with(ImapOptions { unauthenticate: false, ..ImapOptions::default() });
@@ -75,7 +75,7 @@ fn it_can_be_switched_off() {
     wire.send(b"a CAPABILITY\r\n");
     let lines = wire.skip_to("a OK …");
     assert!(!lines[0].contains("UNAUTHENTICATE"), "{lines:?}");
-    wire.run("C: b UNAUTHENTICATE\nS: b NO [NOPERM] …\nC: c SELECT INBOX\nS~ c OK …");
+    wire.run("C: b UNAUTHENTICATE\nS: b BAD …\nC: c SELECT INBOX\nS~ c OK …");
 }
 
 #[test]

@@ -122,9 +122,10 @@ fn a_url_may_name_its_user_as_people_write_addresses() {
         assert_eq!(fetched(&mut bo, &url).as_deref(), Some("for you\r\n"), "{begin}");
     }
     let text = "imap://ana@example.org/INBOX/;UID=1;URLAUTH=authuser";
-    bo.run(&format!("C: a GENURLAUTH \"{text}\" INTERNAL\nS: a NO [BADURL {text}] …"));
+    bo.run(&format!("C: a GENURLAUTH \"{text}\" INTERNAL\nS: a BAD [BADURL {text}] …"));
 }
 
+/// RFC 4467 §7
 #[test]
 fn urls_that_cannot_be_authorised() {
     let server = Server::start();
@@ -141,7 +142,7 @@ fn urls_that_cannot_be_authorised() {
         "imap://ana%40example.org@localhost/INBOX;URLAUTH=authuser",
         "nonsense",
     ] {
-        ana.run(&format!("C: a GENURLAUTH \"{rump}\" INTERNAL\nS: a NO [BADURL {rump}] …"));
+        ana.run(&format!("C: a GENURLAUTH \"{rump}\" INTERNAL\nS: a BAD [BADURL {rump}] …"));
     }
     let rump = format!("{ANA}/INBOX/;UID=1;URLAUTH=authuser");
     ana.run(&format!("C: b GENURLAUTH \"{rump}\" XSAMPLE\nS: b NO …"));
@@ -150,6 +151,22 @@ fn urls_that_cannot_be_authorised() {
     ana.run("C: f URLFETCH\nS: f BAD …");
     ana.run("C: g URLFETCH nonsense\nS: * URLFETCH \"nonsense\" NIL\nS: g OK …");
     server.connect().run("C: a URLFETCH x\nS: a BAD …");
+}
+
+/// RFC 5524 §4. Data without a NUL is no literal8, as for FETCH BINARY (RFC 3516 §4.3).
+#[test]
+fn decoded_text() {
+    let server = Server::start();
+    let mut ana =
+        server.with_message("Content-Transfer-Encoding: quoted-printable\n\nSi vis pacem, =\npara bellum.\n");
+    let url = authorise(&mut ana, &format!("{ANA}/INBOX/;UID=1/;SECTION=1;URLAUTH=authuser"));
+    ana.run(&format!(
+        "C: A001 URLFETCH (\"{url}\" BODYPARTSTRUCTURE BINARY)\n\
+         S: * URLFETCH \"{url}\" (BODYPARTSTRUCTURE (…)) (BINARY {{28}}\n\
+         S: Si vis pacem, para bellum.\n\
+         S: )\n\
+         S: A001 OK …"
+    ));
 }
 
 #[test]
@@ -187,7 +204,7 @@ fn decoded_and_with_the_structure_of_the_part() {
     ana.run(&format!("S: * URLFETCH \"{header}\" (BODYPARTSTRUCTURE NIL)\nS: c OK …"));
     let cut = authorise(&mut ana, &format!("{ANA}/INBOX/;UID=1/;SECTION=2/;PARTIAL=1.1;URLAUTH=authuser"));
     ana.run(&format!(
-        "C: d URLFETCH (\"{cut}\" BINARY)\nS: * URLFETCH \"{cut}\" (BINARY ~{{1}}\nS# 1\nS: )\nS: d OK …"
+        "C: d URLFETCH (\"{cut}\" BINARY)\nS: * URLFETCH \"{cut}\" (BINARY {{1}}\nS# 1\nS: )\nS: d OK …"
     ));
     ana.run(&format!("C: e URLFETCH (\"{url}\" BODY BINARY)\nS: e BAD …"));
     ana.run(&format!("C: f URLFETCH (\"{url}\" BODY BODY)\nS: f BAD …"));

@@ -98,6 +98,8 @@ fn by_number(
             CommandBody::Expunge { uids: Some(UidSet(SequenceSet::parse(c)?)) }
         }
         b"EXPUNGE" => CommandBody::Expunge { uids: None },
+        // The syntax of RFC 7377 has no UID ESEARCH, but its §2 has examples of it.
+        b"ESEARCH" => super::parse_multi_search::multi_search(c, names)?,
         _ => return unknown(start),
     })
 }

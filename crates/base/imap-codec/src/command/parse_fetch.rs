@@ -113,11 +113,15 @@ pub(crate) fn binary_part(c: &mut Cursor<'_>) -> Parsed<PartPath> {
     Ok(part)
 }
 
-/// RFC 8970 §3.1: `"PREVIEW" [SP "(" "LAZY" ")"]`.
+/// RFC 8970 §6: `"PREVIEW" [SP "(" preview-mod *(SP preview-mod) ")"]`. The only one is LAZY.
 fn preview(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
     let before = c.clone();
-    if c.eat(b' ') && c.eat(b'(') && c.eat_word(b"LAZY") && c.eat(b')') {
-        return Ok(FetchItem::Preview { lazy: true });
+    let mut is_lazy = c.eat(b' ') && c.eat(b'(') && c.eat_word(b"LAZY");
+    while is_lazy {
+        if c.eat(b')') {
+            return Ok(FetchItem::Preview { lazy: true });
+        }
+        is_lazy = c.eat(b' ') && c.eat_word(b"LAZY");
     }
     *c = before;
     if let Some(lazy) = algorithms(c) {

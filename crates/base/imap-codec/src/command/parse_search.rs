@@ -322,7 +322,7 @@ fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8], texts: &Texts<'_>) -> Parsed<
         b"UIDBEFORE" => SearchKey::UidBefore(unique_id(c)?),
         b"MODSEQ" => search_mod_seq(c)?,
         b"ANNOTATION" => SearchKey::Annotation(Box::new(annotation_key(c)?)),
-        b"FILTER" => SearchKey::Filter(filter_name(c)?),
+        b"FILTER" => filter(c, texts)?,
         b"EMAILID" => SearchKey::EmailId(object_id(c)?),
         b"X-GM-MSGID" => SearchKey::GmMessageId(c.number64("a message number of Gmail")?),
         b"X-GM-THRID" => SearchKey::GmThreadId(c.number64("a thread number of Gmail")?),
@@ -331,6 +331,17 @@ fn key_of_numbers(c: &mut Cursor<'_>, word: &[u8], texts: &Texts<'_>) -> Parsed<
         b"X-GM-RAW" => SearchKey::GmRaw(texts.text(c, "a query of Gmail")?),
         _ => SearchKey::ThreadId(object_id(c)?),
     })
+}
+
+/// RFC 5466 §3.1: FILTER implies UTF-8.
+fn filter(c: &mut Cursor<'_>, texts: &Texts<'_>) -> Parsed<SearchKey> {
+    if texts.label.is_some() {
+        return c.fail("UTF-8").map_err(|mut f| {
+            f.kind = ParseErrorKind::FilterCharset;
+            f
+        });
+    }
+    Ok(SearchKey::Filter(filter_name(c)?))
 }
 
 /// RFC 5466 §4: `filter-name = 1*<any ATOM-CHAR except "/">`.

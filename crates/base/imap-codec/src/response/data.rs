@@ -181,12 +181,14 @@ pub enum ListAttribute {
     Subscribed,
     /// `\Remote`
     Remote,
+    /// `\NoAccess`: RFC 5465 §3.1.
+    NoAccess,
     /// The mailbox's special use; `SpecialUse::Other` is any attribute we do not know.
     Use(SpecialUse),
 }
 
 impl ListAttribute {
-    const KNOWN: [(&'static str, Self); 9] = [
+    const KNOWN: [(&'static str, Self); 10] = [
         ("NonExistent", Self::NonExistent),
         ("Noinferiors", Self::NoInferiors),
         ("Noselect", Self::NoSelect),
@@ -196,6 +198,7 @@ impl ListAttribute {
         ("Unmarked", Self::Unmarked),
         ("Subscribed", Self::Subscribed),
         ("Remote", Self::Remote),
+        ("NoAccess", Self::NoAccess),
     ];
 
     /// The attribute of a name without its backslash.

@@ -232,6 +232,7 @@ pub fn list_data(names: NameEncoding) -> BoxedStrategy<ListData> {
             ListAttribute::Unmarked,
             ListAttribute::Subscribed,
             ListAttribute::Remote,
+            ListAttribute::NoAccess,
         ]),
         special_use().prop_map(ListAttribute::Use),
     ];

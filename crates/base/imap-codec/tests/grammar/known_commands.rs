@@ -239,6 +239,24 @@ fn names_that_do_not_decode_are_values() {
     assert!(name.text().is_err());
 }
 
+/// RFC 7377 §2
+#[test]
+fn esearch_is_by_uid_anyway() {
+    let (with, without) =
+        ("tag1 UID ESEARCH FROM \"frobozz\" 1:100\r\n", "tag1 ESEARCH FROM frobozz 1:100\r\n");
+    assert_eq!(spelt(with), without);
+    assert_eq!(body(with), body(without));
+}
+
+/// RFC 8970 §6
+#[test]
+fn a_modifier_of_preview_may_come_twice() {
+    assert_eq!(body("a FETCH 1 (PREVIEW (LAZY lazy) UID)\r\n"), body("a FETCH 1 (PREVIEW (LAZY) UID)\r\n"));
+    for modifiers in ["(LAZY )", "( LAZY)", "()", "(LAZY LAZIER)", "(LAZY  LAZY)"] {
+        assert!(parse(&format!("a FETCH 1 (PREVIEW {modifiers})\r\n")).is_err(), "{modifiers}");
+    }
+}
+
 /// Texts in other charsets are decoded, quoted or not, and those of every key.
 #[test]
 fn texts_of_a_search_are_decoded() {
@@ -267,7 +285,7 @@ fn texts_of_a_search_are_decoded() {
 
 #[test]
 fn errors_say_whose_fault_it_is() {
-    use ParseErrorKind::{BadCharset, Limit, Syntax, Tag, UnknownCommand};
+    use ParseErrorKind::{BadCharset, FilterCharset, Limit, Syntax, Tag, UnknownCommand};
     for (text, tagged, kind) in [
         ("\r\n", false, Tag),
         ("", false, Tag),
@@ -335,6 +353,8 @@ fn errors_say_whose_fault_it_is() {
         ("a ESEARCH IN (PERSONAL)\r\n", true, Syntax),
         // RFC 5466 §4, RFC 9738 §4
         ("a SEARCH FILTER a/b\r\n", true, Syntax),
+        ("a SEARCH CHARSET ISO-8859-1 FILTER a\r\n", true, FilterCharset),
+        ("a SORT (DATE) ISO-8859-1 NOT FILTER a\r\n", true, FilterCharset),
         ("a SEARCH UIDAFTER 1:2\r\n", true, Syntax),
         ("a SEARCH UIDBEFORE 0\r\n", true, Syntax),
         // RFC 9394 §3.1, §3.3, §4

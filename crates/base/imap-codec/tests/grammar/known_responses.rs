@@ -37,6 +37,7 @@ fn already_in_our_spelling() {
         "* ENABLED CONDSTORE QRESYNC\r\n",
         "* LIST (\\Noselect) \"/\" ~/Mail/foo\r\n",
         "* LIST (\\NonExistent) \"/\" Foo (\"CHILDINFO\" (\"SUBSCRIBED\"))\r\n",
+        "* LIST (\\NoAccess \\HasNoChildren) \"/\" Lists/Im2000\r\n",
         "* LIST () \"/\" NewMailbox (\"OLDNAME\" (OldMailbox))\r\n",
         "* LIST (\\HasNoChildren \\Sent) NIL INBOX\r\n",
         "* NAMESPACE ((\"\" \"/\")) NIL ((\"Public Folders/\" \"/\"))\r\n",

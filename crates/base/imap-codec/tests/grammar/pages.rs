@@ -56,6 +56,7 @@ const PAGES: &[(&str, &str, &str)] = &[
     ("5464", "metadata-resp, METADATA", "any_value::annotation any_response::metadata_code"),
     ("5465", "notify, event-group, event, BADEVENT", "any_command::notify any_response::code"),
     ("5465", "modifier-update", "any_command::search_return"),
+    ("5465", "oldname-extended-item, the attribute NoAccess", "any_response::list_data"),
     ("5465, 7377", "filter-mailboxes", "any_command::filter"),
     ("5466", "filter-name, UNDEFINED-FILTER", "any_command::text_key any_response::code"),
     ("5530", "resp-text-code", "any_response::code"),

@@ -50,11 +50,11 @@ fn rfc_4467_authorised_urls() {
     let server = Server::start();
     let mut wire = server.with_message("Subject: x\n\nSi vis pacem, para bellum.\n");
     let of = |access: &str| format!("imap://ana%40example.org@localhost/INBOX/;UID=1/;SECTION=TEXT{access}");
-    wire.run(&format!("C: a775 GENURLAUTH \"{}\" INTERNAL\nS: a775 NO [BADURL …] …", of("")));
+    wire.run(&format!("C: a775 GENURLAUTH \"{}\" INTERNAL\nS: a775 BAD [BADURL …] …", of("")));
     wire.run(
         r#"
         C: a776 GENURLAUTH "imap://localhost/INBOX/;UID=1/;SECTION=TEXT;URLAUTH=authuser" INTERNAL
-        S: a776 NO [BADURL …] …
+        S: a776 BAD [BADURL …] …
         "#,
     );
     let rump = of(";URLAUTH=authuser");

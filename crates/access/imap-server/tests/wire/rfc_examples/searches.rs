@@ -5,7 +5,7 @@ use posthaste_imap_server::ImapOptions;
 use crate::harness::Server;
 
 /// RFC 7377 §3: two searches that are sent together. One goes into all mailboxes below another,
-/// and one into those directly below it.
+/// and one into those directly below it. §2: windows of a mailbox, which may reach beyond its end.
 #[test]
 fn rfc_7377_multi_search() {
     let server = Server::start();
@@ -35,6 +35,16 @@ fn rfc_7377_multi_search() {
         S: * ESEARCH (TAG "tag2" MAILBOX folder1 UIDVALIDITY …) UID ALL 2:3
         S: * ESEARCH (TAG "tag2" MAILBOX folder2/salmon UIDVALIDITY …) UID ALL 1
         S: tag2 OK …
+        C: tag3 SELECT folder1
+        S~ tag3 OK …
+        C: tag1 UID ESEARCH SUBJECT "chad" 1:2
+        S: * ESEARCH (TAG "tag1" MAILBOX folder1 UIDVALIDITY …) UID ALL 2
+        S: tag1 OK …
+        C: tag1 UID ESEARCH SUBJECT "chad" 3:4
+        S: * ESEARCH (TAG "tag1" MAILBOX folder1 UIDVALIDITY …) UID ALL 3
+        S: tag1 OK …
+        C: tag1 UID ESEARCH SUBJECT "chad" 5:6
+        S: tag1 OK …
         "#,
     );
 }
@@ -121,6 +131,71 @@ fn rfc_6203_fuzzy_search() {
         C: C3 SORT RETURN (PARTIAL 1:2) (RELEVANCY) UTF-8 FUZZY SUBJECT "unpaid invoices"
         S: * ESEARCH (TAG "C3") PARTIAL (1:2 1:2)
         S: C3 OK …
+        "#,
+    );
+}
+
+/// RFC 5182 §2.2: a saved result is fetched, searched, combined with numbers, and may be empty.
+/// §2.3: several commands at once. KOI8-R of example 5 is known here.
+#[test]
+fn rfc_5182_saved_results() {
+    let server = Server::start();
+    let long = "four ".repeat(1000);
+    for (flags, from, text) in [
+        ("\\Flagged $Junk", "Smith", "one"),
+        ("\\Flagged", "Fred", "two"),
+        ("$Junk", "Fred", "Grüße"),
+        ("\\Flagged", "Eric", long.as_str()),
+    ] {
+        let message = format!("From: {from} <x@example.org>\r\n\r\n{text}\r\n");
+        server.put(&format!("INBOX ({flags})"), message.as_bytes());
+    }
+    server.login().run("C: a CREATE \"Other Messages\"\nS: a OK …");
+    server.select("INBOX").run(
+        r#"
+        # Two commands at once.
+        C: A282 SEARCH RETURN (SAVE) FLAGGED SINCE 1-Feb-1994 NOT FROM "Smith"
+        C: A283 FETCH $ (UID INTERNALDATE FLAGS)
+        S: A282 OK …
+        S: * 2 FETCH (UID 2 INTERNALDATE "…" FLAGS (…))
+        S: * 4 FETCH (UID 4 INTERNALDATE "…" FLAGS (…))
+        S: A283 OK …
+        C: A300 SEARCH RETURN (SAVE) SINCE 1-Jan-2004 NOT FROM "Smith"
+        S: A300 OK …
+        C: A301 UID SEARCH UID $ SMALLER 4096
+        S: * SEARCH 2 3
+        S: A301 OK …
+        C: A301 UID SEARCH $ SMALLER 4096
+        S: * SEARCH 2 3
+        S: A301 OK …
+        C: P283 SEARCH CHARSET UTF-8 (OR $ 1,3000:3021) TEXT {7}
+        S: + …
+        C: Grüße
+        S: * SEARCH 3
+        S: P283 OK …
+        C: E282 SEARCH RETURN (SAVE) SINCE 28-Oct-2006 FROM "Nobody"
+        C: E283 COPY $ "Other Messages"
+        S: E282 OK …
+        S: E283 OK …
+        C: F282 SEARCH RETURN (SAVE) KEYWORD $Junk
+        C: F283 COPY $ "Junk"
+        C: F284 STORE $ +FLAGS.Silent (\Deleted)
+        S: F282 OK …
+        S: F283 OK [COPYUID … 1,3 1:2] …
+        S: F284 OK …
+        C: G282 SEARCH RETURN (SAVE) KEYWORD $Junk
+        C: G283 SEARCH RETURN (ALL) SINCE 28-Oct-2006 FROM "Eric"
+        S: G282 OK …
+        S: * ESEARCH (TAG "G283") ALL 4
+        S: G283 OK …
+        # The second result replaces the first.
+        C: H282 SEARCH RETURN (SAVE) KEYWORD $Junk
+        C: H283 SEARCH RETURN (SAVE) SINCE 28-Oct-2006 FROM "Eric"
+        C: H284 SEARCH $
+        S: H282 OK …
+        S: H283 OK …
+        S: * SEARCH 4
+        S: H284 OK …
         "#,
     );
 }
