@@ -10,7 +10,7 @@ use posthaste_tnef::samples;
 use crate::{ANA, BEN, CYD, PASSWORD, send, server};
 
 /// An account of each format, with these messages, delivered by LMTP.
-fn three_formats(messages: &[Vec<u8>]) -> Server {
+pub(crate) fn three_formats(messages: &[Vec<u8>]) -> Server {
     let server = server();
     let added = server.command(&["account", "add", CYD, "--format", "rich", "--password-stdin"], PASSWORD);
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));

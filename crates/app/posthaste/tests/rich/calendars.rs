@@ -1,0 +1,83 @@
+//! The calendars of rich mail, as ical.js reads them: the parser that Thunderbird uses.
+
+use std::process::Command;
+
+use posthaste_testkit::{client_library, client_tests_wanted, run_client, run_python};
+use posthaste_tnef::tags::{named, property};
+use posthaste_tnef::{Message, Property, Value, samples};
+
+use crate::clients::three_formats;
+use crate::{ANA, BEN, CYD, PASSWORD};
+
+/// Writes the calendar of each message in INBOX to a file, with the method that its part declares.
+/// Arguments: a port, a user, a password, the file.
+const TAKE_CALENDARS: &str = r#"
+import email, email.policy, imaplib, json, sys
+port, user, password, file = sys.argv[1:]
+client = imaplib.IMAP4("127.0.0.1", int(port))
+client.login(user, password)
+count = int(client.select("INBOX", readonly=True)[1][0])
+found = []
+for number in range(1, count + 1):
+    raw = client.fetch(str(number), "(BODY.PEEK[])")[1][0][1]
+    parts = email.message_from_bytes(raw, policy=email.policy.default).walk()
+    calendars = [part for part in parts if part.get_content_type() == "text/calendar"]
+    assert len(calendars) == 1, (number, len(calendars))
+    text = calendars[0].get_payload(decode=True).decode(calendars[0].get_content_charset())
+    found.append({"declared": calendars[0].get_param("method"), "text": text})
+with open(file, "w") as out:
+    json.dump(found, out)
+"#;
+
+/// A message with properties before its own, which count then.
+fn with(mut message: Message, properties: Vec<Property>) -> Message {
+    message.properties.splice(0..0, properties);
+    message
+}
+
+/// The messages that `calendars.js` expects, in its order.
+fn meetings_and_a_task() -> Vec<Message> {
+    const REQUEST: &str = "IPM.Schedule.Meeting.Request";
+    const CANCELLATION: &str = "IPM.Schedule.Meeting.Canceled";
+    let cancelled = vec![samples::text(property::MESSAGE_CLASS, CANCELLATION)];
+    let whole_days = vec![Property::named(named::APPOINTMENT_SUB_TYPE, Value::Bool(true))];
+    vec![
+        samples::meeting(REQUEST),
+        samples::meeting("IPM.Appointment"),
+        samples::meeting("IPM.Schedule.Meeting.Resp.Pos"),
+        samples::meeting("IPM.Schedule.Meeting.Resp.Neg"),
+        samples::meeting("IPM.Schedule.Meeting.Resp.Tent"),
+        samples::counter_proposal(),
+        samples::meeting(CANCELLATION),
+        samples::occurrence(CANCELLATION),
+        samples::occurrence(REQUEST),
+        samples::whole_days(),
+        samples::series_into_summer(),
+        samples::changed_series(),
+        with(samples::changed_series(), cancelled),
+        with(samples::series(), whole_days),
+        samples::task(),
+    ]
+}
+
+/// The values of each calendar: method, times and their offsets from UTC, people and their answers,
+/// the occurrences of series. They are the same in each format.
+#[test]
+fn ical_js_reads_all_calendars() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let Some(library) = client_library("ical.js-2.2.1", "node") else { return };
+    let mail: Vec<_> = meetings_and_a_task().iter().map(samples::mail).collect();
+    let server = three_formats(&mail);
+    let port = server.address("imap").port().to_string();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = file.path().to_str().unwrap();
+    for user in [ANA, BEN, CYD] {
+        run_python(TAKE_CALENDARS, &[&port, user, PASSWORD, file]);
+        let mut node = Command::new("node");
+        node.env("NODE_PATH", library.join("node_modules"));
+        node.args(["-e", include_str!("calendars.js"), "--", file]);
+        assert_eq!(run_client(node).trim(), "ical.js: done", "{user}");
+    }
+}
