@@ -173,12 +173,6 @@ pub fn series() -> Message {
     series_with(FIRST, 14, &[], &[], &[])
 }
 
-/// The same from 2024-03-05 to 2024-04-30, without 2024-04-16. Summer time begins on 2024-03-31.
-pub fn series_into_summer() -> Message {
-    let first = FIRST + 112 * DAY;
-    series_with(first, 56, &[first + 42 * DAY], &[], &[])
-}
-
 /// The same. The meeting of 2023-11-16 is moved to 2023-11-17, from 10:00 to 10:30, and is called
 /// `Moved`.
 pub fn changed_series() -> Message {
@@ -208,6 +202,12 @@ pub fn often_changed_series(count: u16) -> Message {
         details.extend([0; 2]);
     }
     series_with(FIRST, 14, &days, &days, &details)
+}
+
+/// [`series`] from 2024-03-05 to 2024-04-30, without 2024-04-16. Summer time begins on 2024-03-31.
+pub fn series_into_summer() -> Message {
+    let first = FIRST + 112 * DAY;
+    series_with(first, 56, &[first + 42 * DAY], &[], &[])
 }
 
 /// A series from this day on, for so many days. Some days are deleted or changed, and some have a
