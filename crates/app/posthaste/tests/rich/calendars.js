@@ -1,5 +1,5 @@
-// The calendars that the server makes of rich mail, read by ical.js, the parser that Thunderbird uses. Argument: a file
-// with a list of calendars, each with the method that its part declares. Fails at the first wrong value.
+// The calendars and the card that the server makes of rich mail, read by ical.js, the parser that Thunderbird uses.
+// Argument: a file with a list of them, each with the method that its part declares. Fails at the first wrong value.
 'use strict';
 const assert = require('node:assert/strict');
 const { readFileSync } = require('node:fs');
@@ -42,11 +42,11 @@ function occurrences(component) {
     return found;
 }
 
-const calendars = JSON.parse(readFileSync(process.argv.at(-1), 'utf8'));
+const texts = JSON.parse(readFileSync(process.argv.at(-1), 'utf8'));
 
 // The components of the next calendar, which has this method and as many as are asked for.
 function components(method, kind, count) {
-    const { declared, text } = calendars.shift();
+    const { declared, text } = texts.shift();
     const calendar = new ICAL.Component(ICAL.parse(text));
     // RFC 6047 §2.4: the parameter of the part is the method of the calendar.
     assert.deepEqual([declared, calendar.getFirstPropertyValue('method')], [method, method], text);
@@ -136,5 +136,13 @@ assert.deepEqual([value('uid'), value('summary'), value('description')], ['AB01'
 assert.deepEqual([shown(value('dtstart')), shown(value('due'))], ['2023-11-15', '2023-11-16']);
 assert.deepEqual([value('status'), value('percent-complete')], ['IN-PROCESS', 50]);
 
-assert.equal(calendars.length, 0);
+const { declared, text } = texts.shift();
+const card = new ICAL.Component(ICAL.parse(text));
+const field = name => [card.getFirstPropertyValue(name), card.getFirstProperty(name).getParameter('type')];
+assert.deepEqual([declared, card.name, card.getFirstPropertyValue('version')], [null, 'vcard', '3.0']);
+assert.deepEqual(['fn', 'note', 'n'].map(name => field(name)[0]), ['Ana B', 'notes', ['B', '', '', '', '']]);
+assert.deepEqual([field('email'), field('tel')], [['ana@y.example', 'INTERNET'], ['+1 2', ['CELL', 'VOICE']]]);
+assert.deepEqual(field('adr'), [['', '', '', 'Z', '', '', ''], 'WORK']);
+
+assert.equal(texts.length, 0);
 console.log('ical.js: done');

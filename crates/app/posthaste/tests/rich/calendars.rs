@@ -1,4 +1,4 @@
-//! The calendars of rich mail, as ical.js reads them: the parser that Thunderbird uses.
+//! The calendars and cards of rich mail, as ical.js reads them: the parser that Thunderbird uses.
 
 use std::process::Command;
 
@@ -9,9 +9,9 @@ use posthaste_tnef::{Message, Property, Value, samples};
 use crate::clients::three_formats;
 use crate::{ANA, BEN, CYD, PASSWORD};
 
-/// Writes the calendar of each message in INBOX to a file, with the method that its part declares.
-/// Arguments: a port, a user, a password, the file.
-const TAKE_CALENDARS: &str = r#"
+/// Writes the calendar or card of each message in INBOX to a file, with the method that its part
+/// declares. Arguments: a port, a user, a password, the file.
+const TAKE_TEXTS: &str = r#"
 import email, email.policy, imaplib, json, sys
 port, user, password, file = sys.argv[1:]
 client = imaplib.IMAP4("127.0.0.1", int(port))
@@ -21,10 +21,10 @@ found = []
 for number in range(1, count + 1):
     raw = client.fetch(str(number), "(BODY.PEEK[])")[1][0][1]
     parts = email.message_from_bytes(raw, policy=email.policy.default).walk()
-    calendars = [part for part in parts if part.get_content_type() == "text/calendar"]
-    assert len(calendars) == 1, (number, len(calendars))
-    text = calendars[0].get_payload(decode=True).decode(calendars[0].get_content_charset())
-    found.append({"declared": calendars[0].get_param("method"), "text": text})
+    texts = [part for part in parts if part.get_content_type() in ("text/calendar", "text/vcard")]
+    assert len(texts) == 1, (number, len(texts))
+    text = texts[0].get_payload(decode=True).decode(texts[0].get_content_charset())
+    found.append({"declared": texts[0].get_param("method"), "text": text})
 with open(file, "w") as out:
     json.dump(found, out)
 "#;
@@ -36,10 +36,11 @@ fn with(mut message: Message, properties: Vec<Property>) -> Message {
 }
 
 /// The messages that `calendars.js` expects, in its order.
-fn meetings_and_a_task() -> Vec<Message> {
+fn meetings_a_task_and_a_contact() -> Vec<Message> {
     const REQUEST: &str = "IPM.Schedule.Meeting.Request";
     const CANCELLATION: &str = "IPM.Schedule.Meeting.Canceled";
     let cancelled = vec![samples::text(property::MESSAGE_CLASS, CANCELLATION)];
+    let name = vec![samples::text(property::DISPLAY_NAME, "Ana B")];
     let whole_days = vec![Property::named(named::APPOINTMENT_SUB_TYPE, Value::Bool(true))];
     vec![
         samples::meeting(REQUEST),
@@ -57,24 +58,25 @@ fn meetings_and_a_task() -> Vec<Message> {
         with(samples::changed_series(), cancelled),
         with(samples::series(), whole_days),
         samples::task(),
+        with(samples::contact(), name),
     ]
 }
 
 /// The values of each calendar: method, times and their offsets from UTC, people and their answers,
-/// the occurrences of series. They are the same in each format.
+/// the occurrences of series. Then those of a card. They are the same in each format.
 #[test]
-fn ical_js_reads_all_calendars() {
+fn ical_js_reads_calendars_and_a_card() {
     if !client_tests_wanted() {
         return;
     }
     let Some(library) = client_library("ical.js-2.2.1", "node") else { return };
-    let mail: Vec<_> = meetings_and_a_task().iter().map(samples::mail).collect();
+    let mail: Vec<_> = meetings_a_task_and_a_contact().iter().map(samples::mail).collect();
     let server = three_formats(&mail);
     let port = server.address("imap").port().to_string();
     let file = tempfile::NamedTempFile::new().unwrap();
     let file = file.path().to_str().unwrap();
     for user in [ANA, BEN, CYD] {
-        run_python(TAKE_CALENDARS, &[&port, user, PASSWORD, file]);
+        run_python(TAKE_TEXTS, &[&port, user, PASSWORD, file]);
         let mut node = Command::new("node");
         node.env("NODE_PATH", library.join("node_modules"));
         node.args(["-e", include_str!("calendars.js"), "--", file]);
