@@ -130,6 +130,13 @@ assert.deepEqual(occurrences(days).map(([start, end]) => [start, end]), [
     ['2023-11-28', '2023-11-29'],
 ]);
 
+// A series on day 30 of each month, and in February on its last day.
+const monthly = reads('REQUEST', { ...request, start: '2023-11-30T09:00:00 3600', end: '2023-11-30T10:30:00 3600' });
+assert.deepEqual(occurrences(monthly), [
+    ...['2023-11-30', '2023-12-30', '2024-01-30', '2024-02-29', '2024-03-30'].map(day => usual(day, 3600)),
+    usual('2024-04-30', 7200),
+]);
+
 const [task] = components(null, 'vtodo', 1);
 const value = name => task.getFirstPropertyValue(name);
 assert.deepEqual([value('uid'), value('summary'), value('description')], ['AB01', 'Bake; a cake', 'with nuts']);

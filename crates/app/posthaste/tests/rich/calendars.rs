@@ -35,6 +35,19 @@ fn with(mut message: Message, properties: Vec<Property>) -> Message {
     message
 }
 
+/// The pattern of six meetings, on day 30 of each month from 2023-11-30 on: MS-OXOCAL §2.2.1.44.1.
+fn on_day_30() -> Property {
+    /// Minutes from 1601 to the first day.
+    const FIRST: u32 = 222_429_600;
+    const LAST: u32 = FIRST + 152 * 24 * 60;
+    let versions_and_kind: [u16; 5] = [0x3004, 0x3004, 0x200C, 2, 0];
+    let numbers: [u32; 15] =
+        [0, 1, 0, 30, 0x2022, 6, 0, 0, 0, FIRST, LAST, 0x3006, 0x3009, 9 * 60, 10 * 60 + 30];
+    let mut pattern: Vec<u8> = versions_and_kind.iter().flat_map(|n| n.to_le_bytes()).collect();
+    pattern.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+    Property::named(named::APPOINTMENT_RECUR, Value::Binary(pattern))
+}
+
 /// The messages that `calendars.js` expects, in its order.
 fn meetings_a_task_and_a_contact() -> Vec<Message> {
     const REQUEST: &str = "IPM.Schedule.Meeting.Request";
@@ -57,6 +70,7 @@ fn meetings_a_task_and_a_contact() -> Vec<Message> {
         samples::changed_series(),
         with(samples::changed_series(), cancelled),
         with(samples::series(), whole_days),
+        with(samples::series(), vec![on_day_30()]),
         samples::task(),
         with(samples::contact(), name),
     ]
