@@ -151,5 +151,20 @@ assert.deepEqual(['fn', 'note', 'n'].map(name => field(name)[0]), ['Ana B', 'not
 assert.deepEqual([field('email'), field('tel')], [['ana@y.example', 'INTERNET'], ['+1 2', ['CELL', 'VOICE']]]);
 assert.deepEqual(field('adr'), [['', '', '', 'Z', '', '', ''], 'WORK']);
 
+// An appointment of Outlook, without an id for all calendars.
+reads('PUBLISH', {
+    uid: '20030523T140000Z-60004',
+    summary: 'Sample Summary',
+    location: 'Sample Location',
+    description: 'Sample description',
+    sequence: 0,
+    status: null,
+    start: '2003-05-23T14:00:00Z 0',
+    end: '2003-05-23T15:00:00Z 0',
+    id: null,
+    organizer: request.organizer,
+    attendees: [],
+});
+
 assert.equal(texts.length, 0);
 console.log('ical.js: done');

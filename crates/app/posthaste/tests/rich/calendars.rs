@@ -6,7 +6,7 @@ use posthaste_testkit::{client_library, client_tests_wanted, run_client, run_pyt
 use posthaste_tnef::tags::{named, property};
 use posthaste_tnef::{Message, Property, Value, samples};
 
-use crate::clients::three_formats;
+use crate::clients::{foreign, three_formats};
 use crate::{ANA, BEN, CYD, PASSWORD};
 
 /// Writes the calendar or card of each message in INBOX to a file, with the method that its part
@@ -85,6 +85,8 @@ fn ical_js_reads_calendars_and_a_card() {
     }
     let Some(library) = client_library("ical.js-2.2.1", "node") else { return };
     let mail: Vec<_> = meetings_a_task_and_a_contact().iter().map(samples::mail).collect();
+    // An appointment that Outlook wrote.
+    let mail = [mail, vec![foreign("triples.tnef")]].concat();
     let server = three_formats(&mail);
     let port = server.address("imap").port().to_string();
     let file = tempfile::NamedTempFile::new().unwrap();

@@ -299,7 +299,7 @@ fn sample(name: &str) -> PathBuf {
 }
 
 /// A message with such a sample. Without it the test fails.
-fn foreign(name: &str) -> Vec<u8> {
+pub(crate) fn foreign(name: &str) -> Vec<u8> {
     let path = sample(name);
     let tnef = std::fs::read(&path)
         .unwrap_or_else(|e| panic!("{}: {e}; scripts/test fetches the samples", path.display()));
