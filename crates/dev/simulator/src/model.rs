@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, NumSet};
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Counts, MailboxHead, MailboxList, Row};
 
 /// A message.
@@ -17,6 +17,8 @@ pub struct Message {
     pub body: BodyId,
     /// SAVEDATE.
     pub saved: i64,
+    /// The mod-sequence with which the message came.
+    pub created: ModSeq,
     /// The message's bytes.
     pub bytes: Bytes,
     /// The message's summary.

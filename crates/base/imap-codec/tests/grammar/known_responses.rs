@@ -75,6 +75,8 @@ fn already_in_our_spelling() {
         "* 23 FETCH (FLAGS (\\Seen \\Recent) UID 4827313 MODSEQ (65402) RFC822.SIZE 44827)\r\n",
         "* 12 FETCH (BODY[HEADER] {4}\r\n1\r\n2 BODY[1.MIME]<0> \"\" BINARY[2] ~{3}\r\na\0b)\r\n",
         "* 1 FETCH (EMAILID (M6d99ac3275bb4e) THREADID NIL SAVEDATE NIL PREVIEW \"hi\")\r\n",
+        "* 1 FETCH (CREATEDMODSEQ (12) MODSEQ (65402))\r\n",
+        "* STATUS INBOX (CREATEDMODSEQ 1 HIGHESTMODSEQ 12)\r\n",
         "* ID (\"name\" \"Cyrus\" \"os\" NIL)\r\n",
         // RFC 5267 §4.3
         "* ESEARCH (TAG \"C01\") UID ADDTO (1 2733 1 2732 1 2731)\r\n",

@@ -15,6 +15,7 @@ use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
 use crate::gmail;
+use crate::sync::reported_modseq;
 use crate::thread_id::ThreadId;
 
 /// The message that a response describes.
@@ -167,6 +168,12 @@ pub(super) fn print_item(
             // RFC 8514 §4.2
             out.extend_from_slice(b"SAVEDATE ");
             date(out, stored.saved);
+        }
+        ResponseItem::CreatedModSeq => {
+            // Nothing came before 1. So a message whose mod-sequence is not known is no new one.
+            out.extend_from_slice(b"CREATEDMODSEQ (");
+            print::number(out, reported_modseq(stored.created).value());
+            out.push(b')');
         }
         ResponseItem::Preview => {
             // RFC 8970 §3
