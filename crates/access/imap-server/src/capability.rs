@@ -14,8 +14,9 @@ const ALWAYS: &str =
 /// Sent after login only. LITERAL- is left out because RFC 7888 §5 allows only one of the two, and
 /// LITERAL+ includes it. STATUS=DELETED has no RFC of its own: it names the item that
 /// RFC 9051 §6.3.11 and RFC 9208 §4.1.4 define. SORT=MODSEQ and SORT=UID are sort keys of Cyrus.
-/// DIGEST=SHA1 is an item of its FETCH, and X-CREATEDMODSEQ one of FETCH and STATUS. PREVIEW=FUZZY and SNIPPET=FUZZY are Dovecot's: the names
-/// that PREVIEW had in drafts of RFC 8970. OBJECTID+ is of a draft (`object_ids.rs`).
+/// DIGEST=SHA1 is an item of its FETCH, X-CREATEDMODSEQ one of FETCH and STATUS. PREVIEW=FUZZY
+/// and SNIPPET=FUZZY are Dovecot's: the names that PREVIEW had in drafts of RFC 8970. OBJECTID+
+/// is of a draft (`object_ids.rs`).
 const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRES WITHIN LIST-EXTENDED \
      LIST-STATUS MOVE BINARY SPECIAL-USE CREATE-SPECIAL-USE STATUS=SIZE STATUS=DELETED CONDSTORE QRESYNC \
      MULTIAPPEND CATENATE URL-PARTIAL URLAUTH URLAUTH=BINARY XLIST OBJECTID OBJECTID+ SAVEDATE \

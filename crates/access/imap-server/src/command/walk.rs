@@ -62,6 +62,12 @@ pub(super) struct StoredMessage<'m> {
     pub(super) summary: SummaryRef<'m>,
 }
 
+impl<'m> StoredMessage<'m> {
+    fn of(&Stored { body, saved, created, .. }: &Stored<'_>, summary: SummaryRef<'m>) -> Self {
+        Self { body, saved, created, summary }
+    }
+}
+
 /// A message of the walk.
 #[derive(Clone, Copy)]
 pub(super) struct Visited<'m> {
@@ -305,6 +311,10 @@ struct WithoutSummary {
 }
 
 impl WithoutSummary {
+    fn of(&Stored { body, saved, created, .. }: &Stored<'_>) -> Self {
+        Self { body, saved, created }
+    }
+
     /// Shows the command the message with the summary that was made. Whether its buffer is full
     /// does not matter: the walk has paused.
     fn show<E>(
@@ -432,16 +442,14 @@ impl<'v> Walk<'v> {
                             }
                             false => row,
                         };
-                        let Stored { body, saved, created, .. } = stored;
-                        let stored = StoredMessage { body, saved, created, summary };
+                        let stored = StoredMessage::of(&stored, summary);
                         (each(Visited { seq: *seq, row, stored }, &mut pass), row)
                     }
                     // Delivery did not make the summary. The walk continues with this message
                     // after the pause.
                     Err(_) if stored.summary.is_empty() => {
                         done -= 1;
-                        let Stored { body, saved, created, .. } = stored;
-                        unmade = Some(WithoutSummary { body, saved, created });
+                        unmade = Some(WithoutSummary::of(&stored));
                         is_paused = true;
                         return ControlFlow::Break(());
                     }

@@ -1,5 +1,5 @@
-//! CREATEDMODSEQ: X-CREATEDMODSEQ, an extension of Cyrus. Of a message it is the mod-sequence with
-//! which the message came into its mailbox.
+//! CREATEDMODSEQ: X-CREATEDMODSEQ, an extension of Cyrus. Of a message it is the mod-sequence
+//! with which the message came into its mailbox.
 
 use crate::harness::{Server, fetch_text};
 

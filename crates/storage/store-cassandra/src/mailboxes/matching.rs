@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(seen, [2]);
     }
 
-    /// A server of schema version 9 wrote no first mod-sequence. One that is damaged is not shown.
+    /// A server of schema version 9 wrote no first mod-sequence. A damaged one is not shown.
     #[tokio::test]
     async fn a_first_mod_sequence_is_shown_if_it_is_intact() {
         let wanted = wanted(&[2, 3, 4]);

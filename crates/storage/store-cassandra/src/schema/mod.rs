@@ -75,7 +75,8 @@ const MIGRATIONS: &[Migration] = &[
     // Tables stay. A stored body may take another form. Programs of version 8 may have cached the
     // old form, and would send pieces of the new one as they are stored.
     &[],
-    // The mod-sequences with which messages came. Servers of version 9 neither write nor read them.
+    // The mod-sequences with which messages came. Servers of version 9 neither write them nor
+    // read them.
     &["ALTER TABLE {k}.summary ADD IF NOT EXISTS created blob"],
 ];
 

@@ -19,8 +19,8 @@ use crate::log::PackOffset;
 
 /// The version of all contents here.
 const VERSION: u8 = 1;
-/// The version of a mailbox commit that has the first mod-sequences of its new messages. In others
-/// these are the mod-sequences of the rows.
+/// The version of a mailbox commit that has the first mod-sequences of its new messages. In
+/// others these are the mod-sequences of the rows.
 const VERSION_CREATED: u8 = 2;
 
 /// A new message as logged.
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_mailbox_commit_comes_back() {
-        // Came with the commit, with an earlier one of a transfer's source, or at an unknown time.
+        // It came with this commit, with an earlier one of a transfer's source, or nobody knows.
         for (version, created) in [(1, 4), (2, 3), (2, 0)] {
             comes_back(version, ModSeq::new(created).unwrap());
         }

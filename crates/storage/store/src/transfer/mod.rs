@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid, UidValidity};
 
 use self::earlier::{EARLIER, refuse_earlier};
-use self::writer::{Contents, MissingChanges, Writer, done};
+use self::writer::{Contents, MissingChanges, Writer, done, same_arrival};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::form::show_the_same;
@@ -467,8 +467,7 @@ impl<'e> Transfer<'e> {
                     let (here, there) =
                         tokio::try_join!(contents(self.from, id, batch), contents(self.to, place, batch))?;
                     let same = |((uid, a), (_, b)): ((&u32, &Contents), (&u32, &Contents))| {
-                        (a.body, a.saved) == (b.body, b.saved)
-                            && same_created(a.created, b.created)
+                        same_arrival((a.body, a.saved, a.created), (b.body, b.saved, b.created))
                             && same_summary(batch, *uid, (&a.summary, &b.summary))
                             && show_the_same(&a.bytes, &b.bytes)
                     };
@@ -478,8 +477,7 @@ impl<'e> Transfer<'e> {
                     let (here, there) =
                         tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, place, batch))?;
                     let same = |((uid, a), (_, b)): ((&u32, &StoredSummary), (&u32, &StoredSummary))| {
-                        (a.0, a.1) == (b.0, b.1)
-                            && same_created(a.2, b.2)
+                        same_arrival((a.0, a.1, a.2), (b.0, b.1, b.2))
                             && same_summary(batch, *uid, (&a.3, &b.3))
                     };
                     !here.keys().eq(there.keys()) || !here.iter().zip(&there).all(same)
@@ -556,12 +554,6 @@ type Summaries = BTreeMap<u32, StoredSummary>;
 
 /// Body, date saved, first mod-sequence and summary.
 type StoredSummary = (BodyId, i64, ModSeq, Bytes);
-
-/// Whether both ends have the same first mod-sequence of a message. One of them may not know it:
-/// one that was written before engines stored it, or one that was rebuilt since.
-fn same_created(one: ModSeq, other: ModSeq) -> bool {
-    one == other || one == ModSeq::ZERO || other == ModSeq::ZERO
-}
 
 /// Whether the summaries of a message at both ends are the same. One that delivery did not make may
 /// have been made at one end alone.

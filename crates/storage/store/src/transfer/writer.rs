@@ -31,6 +31,15 @@ pub(super) struct Contents {
     pub(super) bytes: Bytes,
 }
 
+/// Body, date saved and first mod-sequence.
+pub(super) type Arrived = (BodyId, i64, ModSeq);
+
+/// Whether a message came in the same way at both ends. One may not know the first mod-sequence.
+pub(super) fn same_arrival(one: Arrived, other: Arrived) -> bool {
+    let knows = |(.., created): Arrived| created != ModSeq::ZERO;
+    (one.0, one.1) == (other.0, other.1) && (one.2 == other.2 || !knows(one) || !knows(other))
+}
+
 impl MissingChanges {
     pub(super) fn is_empty(&self) -> bool {
         self.changed.is_empty() && self.expunged.is_empty() && self.new.is_empty()

@@ -72,9 +72,8 @@ impl RecordKind<'_> {
 /// | 20–26 | date saved: seconds since 1970, signed |
 /// | 27 | kind: 0 and 0xff a summary follows; 0x40 and 0xbf a link |
 ///
-/// If bit 5 of the kind is the other way round (0x20, 0xdf, 0x60, 0x9f), the mod-sequence with
-/// which the message came follows (8). It is missing if it is not known, as in stores of formats
-/// before 10.
+/// With bit 5 of the kind inverted (0x20, 0xdf, 0x60, 0x9f), the mod-sequence with which the
+/// message came follows (8). It is missing if it is not known, as in stores of formats before 10.
 ///
 /// A kind has two values because stores of format 1 to 3 keep the date's sign in this byte.
 pub(crate) const SUMMARY_HEADER: usize = 28;
