@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use posthaste_mail_model::{FlagSet, MailboxId};
+use posthaste_mail_model::{BodyId, FlagSet, Id, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, Engine, MailboxCommit};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild, rebuild};
 use tokio::task::JoinSet;
 
-use crate::world::{Held, World, body, flip, maintain, packs_len, rebuilt_equals, records, small};
+use crate::world::{Held, World, body, flip, maintain, packs_len, rebuilt_equals, records, serve, small};
 
 /// The kinds of records that the tests look for.
 const COMMIT: u8 = 2;
@@ -65,6 +65,38 @@ async fn a_rebuild_from_checkpoints_equals_the_index() {
     world.verify(&engine).await;
     engine.close();
     rebuilt_equals(dir.path(), &world, &options).await;
+}
+
+/// A transfer brings messages that have changed since they came, and messages of which nobody knows
+/// when they came.
+#[tokio::test]
+async fn a_kill_a_checkpoint_and_a_rebuild_keep_first_mod_sequences() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    let engine = serve(dir.path(), small());
+    let inbox = world.create(&engine, "INBOX").await.unwrap();
+    for n in 0..3 {
+        world.append(&engine, inbox, &[body(n, 300)]).await.unwrap();
+    }
+    let new = [3, 4].map(|n| (BodyId(Id::new(77, u128::from(n))), body(n, 300)));
+    let mut commit = world.appending(inbox, &new);
+    commit.appended[0].created = ModSeq::new(2).unwrap();
+    commit.appended[1].created = ModSeq::ZERO;
+    world.commit(&engine, commit).await.unwrap();
+    engine.kill();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    world.verify(&engine).await;
+    engine.close();
+    rebuilt_equals(dir.path(), &world, &small()).await;
+
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    for flags in [FlagSet::SEEN, FlagSet::EMPTY].into_iter().cycle().take(100) {
+        world.flag(&engine, inbox, &[2, 4, 5], flags).await.unwrap();
+    }
+    maintain(&engine).await;
+    engine.close();
+    assert!(!records(dir.path(), CHECKPOINT).is_empty());
+    rebuilt_equals(dir.path(), &world, &small()).await;
 }
 
 /// The `n`th change of one flag of one of this many messages: every message gets \Seen and loses
