@@ -15,7 +15,6 @@ use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
 use crate::flag_names::FlagNames;
 use crate::gmail;
-use crate::sync::reported_modseq;
 use crate::thread_id::ThreadId;
 
 /// The message that a response describes.
@@ -167,7 +166,7 @@ pub(super) fn print_item(
         }
         ResponseItem::CreatedModSeq => {
             // 1 if it is not known. Clients take the message for an old one.
-            mod_seq(out, b"CREATEDMODSEQ (", reported_modseq(stored.created));
+            mod_seq(out, b"CREATEDMODSEQ (", stored.created.max(ModSeq::ZERO.next()));
         }
         ResponseItem::Preview => {
             // RFC 8970 §3
