@@ -19,8 +19,8 @@ use crate::log::PackOffset;
 
 /// The version of all contents here.
 const VERSION: u8 = 1;
-/// The version of a mailbox commit that has the first mod-sequences of its new messages. In
-/// others these are the mod-sequences of the rows.
+/// The version of a mailbox commit that has the first mod-sequences of its new messages. For
+/// others see [`created_without`].
 const VERSION_CREATED: u8 = 2;
 
 /// A new message as logged.
@@ -63,6 +63,14 @@ pub(crate) fn read_created(read: &mut Octets<'_>, row: &Row) -> Option<ModSeq> {
     }
 }
 
+/// The first mod-sequences of new messages in a commit that does not have them: those of the rows.
+///
+/// They are not known if all rows are older than the head. Programs before format 10 of the store
+/// made such commits in transfers, and their rows say only when the flags changed last.
+fn created_without<'r>(head: &MailboxHead, mut new: impl Iterator<Item = &'r Row>) -> fn(&Row) -> ModSeq {
+    if new.any(|row| row.modseq() == head.modseq) { Row::modseq } else { |_| ModSeq::ZERO }
+}
+
 /// A mailbox commit as logged.
 #[derive(Debug)]
 pub(crate) struct LoggedMailbox {
@@ -76,7 +84,8 @@ pub(crate) struct LoggedMailbox {
 /// Writes a mailbox commit.
 pub(crate) fn mailbox_content(commit: &MailboxCommit) -> Vec<u8> {
     let mut out = Vec::with_capacity(128 + commit.appended.len() * 52);
-    let has_created = commit.appended.iter().any(|message| message.created != message.row.modseq());
+    let without = created_without(&commit.head, commit.appended.iter().map(|message| &message.row));
+    let has_created = commit.appended.iter().any(|message| message.created != without(&message.row));
     out.push(if has_created { VERSION_CREATED } else { VERSION });
     out.extend_from_slice(&commit.expected.value().to_le_bytes());
     put_head(&mut out, &commit.head);
@@ -131,9 +140,13 @@ pub(crate) fn mailbox_from(content: &[u8]) -> Option<LoggedMailbox> {
     };
     let expected = ModSeq::new(read.u64()?)?;
     let head = read_head(&mut read)?;
-    let appended = many(&mut read, |read| {
-        read_message(read, |read, row| if has_created { read_created(read, row) } else { Some(row.modseq()) })
+    let mut appended = many(&mut read, |read| {
+        read_message(read, |read, row| if has_created { read_created(read, row) } else { Some(ModSeq::ZERO) })
     })?;
+    if !has_created {
+        let created = created_without(&head, appended.iter().map(|message| &message.row));
+        appended.iter_mut().for_each(|message| message.arrival.created = created(&message.row));
+    }
     let changed = many(&mut read, |read| {
         Some((FlagSet::from_bits(read.u64()?), ModSeq::new(read.u64()?)?, read.set()?))
     })?;
@@ -283,20 +296,22 @@ mod tests {
 
     #[test]
     fn a_mailbox_commit_comes_back() {
-        // It came with this commit, with an earlier one of a transfer's source, or nobody knows.
-        for (version, created) in [(1, 4), (2, 3), (2, 0)] {
-            comes_back(version, ModSeq::new(created).unwrap());
+        // A message with the mod-sequence 4. It came with this commit, with an earlier one, or
+        // nobody knows. In a transfer the head is newer.
+        for (version, head, created) in [(1, 4, 4), (2, 4, 3), (2, 4, 0), (2, 5, 4), (2, 5, 3), (1, 5, 0)] {
+            let [head, created] = [head, created].map(|n| ModSeq::new(n).unwrap());
+            comes_back(version, head, created);
         }
     }
 
-    fn comes_back(version: u8, created: ModSeq) {
+    fn comes_back(version: u8, head: ModSeq, created: ModSeq) {
         let new = row(30, FlagSet::EMPTY, 4);
         let content = Content::New { bytes: bytes::Bytes::new(), summary: bytes::Bytes::new() };
         let body = BodyId(Id::new(1, 2));
         let commit = MailboxCommit {
             mailbox: MailboxId(Id::new(1, 1)),
             expected: ModSeq::new(3).unwrap(),
-            head: MailboxHead { modseq: ModSeq::new(4).unwrap(), ..MailboxHead::default() },
+            head: MailboxHead { modseq: head, ..MailboxHead::default() },
             appended: vec![NewMessage { row: new, body, saved: 9, created, content }],
             changed: (1..20)
                 .map(|n| row(n, if n % 2 == 0 { FlagSet::SEEN } else { FlagSet::DRAFT }, 4))

@@ -139,10 +139,10 @@ async fn the_log_of_a_hundred_thousand_changes_is_as_large_as_the_store() {
     }
     maintain(&engine).await;
     drop(engine);
-    // A checkpoint has 52 octets a message. It is due after four times as many octets of commits
+    // A checkpoint has 54 octets a message. It is due after four times as many octets of commits
     // (at least 16 KiB, 120 octets each). Maintenance runs after 500 commits more at the latest.
     let replayed = records(dir.path(), COMMIT).len();
-    let commits_max = 4 * (52 * MESSAGES as usize).max(16 << 10) / 120 + 500;
+    let commits_max = 4 * (54 * MESSAGES as usize).max(16 << 10) / 120 + 500;
     assert!(replayed <= 3 * commits_max, "{replayed} commits are left of 100,000");
     // Packs of bodies and log are compacted when they are half dead and 256 KiB of them are.
     let bytes = packs_len(dir.path());

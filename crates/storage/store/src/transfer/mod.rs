@@ -2,7 +2,7 @@
 //! small.
 //!
 //! Everything that a client may have stored stays valid: names, subscriptions, UIDVALIDITY, UIDs,
-//! flags, dates and the mod-sequence of each message. Only HIGHESTMODSEQ becomes higher than it
+//! flags, dates and both mod-sequences of each message. Only HIGHESTMODSEQ becomes higher than it
 //! was, because the commits of the transfer come after all that clients know of. So a client that
 //! requests changes since a mod-sequence (RFC 7162 §3.2.5) gets all of them; UIDs that are missing
 //! are reported as expunged.
