@@ -83,8 +83,12 @@ impl ModelMailbox {
                 let same_bytes = other.is_some_and(|o| o.bytes == m.bytes);
                 let same_row = other.is_some_and(|o| o.row == m.row);
                 let same_summary = other.is_some_and(|o| o.summary == m.summary);
+                let came = |m: &Message| (m.saved, m.created);
                 format!(
-                    "UID {uid} is another message: bytes same {same_bytes}, row same {same_row}, summary same {same_summary}"
+                    "UID {uid} is another message: bytes same {same_bytes}, row same {same_row}, summary same {same_summary}; \
+                     date saved and first mod-sequence {:?}, should be {:?}",
+                    other.map(came),
+                    came(m)
                 )
             }
             None => "no difference".into(),
