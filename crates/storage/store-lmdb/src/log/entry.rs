@@ -65,10 +65,10 @@ pub(crate) fn read_created(read: &mut Octets<'_>, row: &Row) -> Option<ModSeq> {
 
 /// The first mod-sequences of new messages in a commit that does not have them: those of the rows.
 ///
-/// They are not known if all rows are older than the head. Programs before format 10 of the store
-/// made such commits in transfers, and their rows say only when the flags changed last.
-fn created_without<'r>(head: &MailboxHead, mut new: impl Iterator<Item = &'r Row>) -> fn(&Row) -> ModSeq {
-    if new.any(|row| row.modseq() == head.modseq) { Row::modseq } else { |_| ModSeq::ZERO }
+/// They are not known if all rows, new and changed, are older than the head. Transfers by programs
+/// before format 10 of the store made such commits. Their rows say only when flags changed last.
+fn created_without(head: &MailboxHead, mut rows: impl Iterator<Item = ModSeq>) -> fn(&Row) -> ModSeq {
+    if rows.any(|modseq| modseq == head.modseq) { Row::modseq } else { |_| ModSeq::ZERO }
 }
 
 /// A mailbox commit as logged.
@@ -84,7 +84,8 @@ pub(crate) struct LoggedMailbox {
 /// Writes a mailbox commit.
 pub(crate) fn mailbox_content(commit: &MailboxCommit) -> Vec<u8> {
     let mut out = Vec::with_capacity(128 + commit.appended.len() * 52);
-    let without = created_without(&commit.head, commit.appended.iter().map(|message| &message.row));
+    let rows = commit.appended.iter().map(|message| &message.row).chain(&commit.changed);
+    let without = created_without(&commit.head, rows.map(Row::modseq));
     let has_created = commit.appended.iter().any(|message| message.created != without(&message.row));
     out.push(if has_created { VERSION_CREATED } else { VERSION });
     out.extend_from_slice(&commit.expected.value().to_le_bytes());
@@ -143,13 +144,14 @@ pub(crate) fn mailbox_from(content: &[u8]) -> Option<LoggedMailbox> {
     let mut appended = many(&mut read, |read| {
         read_message(read, |read, row| if has_created { read_created(read, row) } else { Some(ModSeq::ZERO) })
     })?;
-    if !has_created {
-        let created = created_without(&head, appended.iter().map(|message| &message.row));
-        appended.iter_mut().for_each(|message| message.arrival.created = created(&message.row));
-    }
     let changed = many(&mut read, |read| {
         Some((FlagSet::from_bits(read.u64()?), ModSeq::new(read.u64()?)?, read.set()?))
     })?;
+    if !has_created {
+        let new = appended.iter().map(|message| message.row.modseq());
+        let created = created_without(&head, new.chain(changed.iter().map(|(_, modseq, _)| *modseq)));
+        appended.iter_mut().for_each(|message| message.arrival.created = created(&message.row));
+    }
     let expunged = many(&mut read, |read| Some((ModSeq::new(read.u64()?)?, read.set()?)))?;
     read.is_empty().then_some(LoggedMailbox { expected, head, appended, changed, expunged })
 }
@@ -296,25 +298,29 @@ mod tests {
 
     #[test]
     fn a_mailbox_commit_comes_back() {
-        // A message with the mod-sequence 4. It came with this commit, with an earlier one, or
-        // nobody knows. In a transfer the head is newer.
-        for (version, head, created) in [(1, 4, 4), (2, 4, 3), (2, 4, 0), (2, 5, 4), (2, 5, 3), (1, 5, 0)] {
-            let [head, created] = [head, created].map(|n| ModSeq::new(n).unwrap());
-            comes_back(version, head, created);
+        // A new message with the mod-sequence 4 came with this commit, with an earlier one, or
+        // nobody knows. Then others were changed in the same commit.
+        for (version, changed, created) in [(1, 4, 4), (2, 4, 3), (2, 4, 0), (1, 5, 4), (2, 5, 0)] {
+            comes_back(version, (changed, changed), ModSeq::new(created).unwrap());
+        }
+        // All rows of a transfer are older than the head.
+        for (version, created) in [(2, 4), (2, 3), (1, 0)] {
+            comes_back(version, (4, 5), ModSeq::new(created).unwrap());
         }
     }
 
-    fn comes_back(version: u8, head: ModSeq, created: ModSeq) {
+    /// `changed`: the mod-sequence of changed rows. `head`: that of the head.
+    fn comes_back(version: u8, (changed, head): (u64, u64), created: ModSeq) {
         let new = row(30, FlagSet::EMPTY, 4);
         let content = Content::New { bytes: bytes::Bytes::new(), summary: bytes::Bytes::new() };
         let body = BodyId(Id::new(1, 2));
         let commit = MailboxCommit {
             mailbox: MailboxId(Id::new(1, 1)),
             expected: ModSeq::new(3).unwrap(),
-            head: MailboxHead { modseq: head, ..MailboxHead::default() },
+            head: MailboxHead { modseq: ModSeq::new(head).unwrap(), ..MailboxHead::default() },
             appended: vec![NewMessage { row: new, body, saved: 9, created, content }],
             changed: (1..20)
-                .map(|n| row(n, if n % 2 == 0 { FlagSet::SEEN } else { FlagSet::DRAFT }, 4))
+                .map(|n| row(n, if n % 2 == 0 { FlagSet::SEEN } else { FlagSet::DRAFT }, changed))
                 .collect(),
             expunged: vec![(ModSeq::new(4).unwrap(), NumSet::range(21, 29))],
         };
