@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, NumSet};
+use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Counts, MailboxHead, MailboxList, Row};
 
 /// A message.
@@ -17,6 +17,8 @@ pub struct Message {
     pub body: BodyId,
     /// SAVEDATE.
     pub saved: i64,
+    /// The mod-sequence with which the message came.
+    pub created: ModSeq,
     /// The message's bytes.
     pub bytes: Bytes,
     /// The message's summary.
@@ -81,8 +83,12 @@ impl ModelMailbox {
                 let same_bytes = other.is_some_and(|o| o.bytes == m.bytes);
                 let same_row = other.is_some_and(|o| o.row == m.row);
                 let same_summary = other.is_some_and(|o| o.summary == m.summary);
+                let came = |m: &Message| (m.saved, m.created);
                 format!(
-                    "UID {uid} is another message: bytes same {same_bytes}, row same {same_row}, summary same {same_summary}"
+                    "UID {uid} is another message: bytes same {same_bytes}, row same {same_row}, summary same {same_summary}; \
+                     date saved and first mod-sequence {:?}, should be {:?}",
+                    other.map(came),
+                    came(m)
                 )
             }
             None => "no difference".into(),

@@ -38,7 +38,7 @@ async fn read_mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Model
     }
     let mut stored = Vec::new();
     let mut visit = |s: Stored<'_>| {
-        stored.push((s.uid, s.body, s.saved, Bytes::copy_from_slice(s.summary)));
+        stored.push((s.uid, s.body, s.saved, s.created, Bytes::copy_from_slice(s.summary)));
         ControlFlow::Continue(())
     };
     engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await?.refuse()?;
@@ -50,9 +50,9 @@ async fn read_mailbox(engine: &dyn Engine, id: MailboxId) -> Result<Option<Model
         return Err(StoreError::Corrupt(format!("mailbox {id}: the changes since ever are not the rows")));
     }
     let mut held = ModelMailbox { head, expunged: changes.expunged, ..ModelMailbox::default() };
-    for (row, (uid, body, saved, summary)) in rows.into_iter().zip(stored) {
+    for (row, (uid, body, saved, created, summary)) in rows.into_iter().zip(stored) {
         let bytes = engine.read_body(body, 0..u64::MAX).await?;
-        held.messages.insert(uid.value(), Message { row, body, saved, bytes, summary });
+        held.messages.insert(uid.value(), Message { row, body, saved, created, bytes, summary });
     }
     Ok(Some(held))
 }

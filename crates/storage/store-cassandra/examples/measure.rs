@@ -78,7 +78,8 @@ impl Folder {
             let row = Row::new(uid, size as u32, 1_700_000_000, FlagSet::EMPTY, head.modseq);
             let (bytes, summary) = (Bytes::from(vec![b'x'; size]), Bytes::from(vec![b's'; SUMMARY]));
             let content = Content::New { bytes, summary };
-            appended.push(NewMessage { row, body: BodyId(new_id()?), saved: 0, content });
+            let (body, created) = (BodyId(new_id()?), head.modseq);
+            appended.push(NewMessage { row, body, saved: 0, created, content });
             head.counts.messages += 1;
             head.counts.unseen += 1;
             head.counts.bytes += size as u64;

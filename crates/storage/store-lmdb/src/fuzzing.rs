@@ -299,7 +299,8 @@ fn an_append(n: u32) -> MailboxCommit {
     head.counts = Counts { messages: n + 1, unseen: n + 1, deleted: 0, bytes: u64::from(n + 1) * 40 };
     let row = Row::new(uid, 40, 1, FlagSet::EMPTY, head.modseq);
     let content = Content::New { bytes: vec![b'x'; 40].into(), summary: b"40".to_vec().into() };
-    let message = NewMessage { row, body: BodyId(Id::new(2, u128::from(n))), saved: 1, content };
+    let (body, created) = (BodyId(Id::new(2, u128::from(n))), row.modseq());
+    let message = NewMessage { row, body, saved: 1, created, content };
     MailboxCommit {
         mailbox: MAILBOX,
         expected,
@@ -366,6 +367,8 @@ mod tests {
         let mut expunge = an_append(1);
         expunge.expunged.push((expunge.head.modseq, NumSet::range(1, 1)));
         expunge.changed = vec![expunge.appended[0].row];
+        // A content of version 2.
+        expunge.appended[0].created = ModSeq::ZERO;
         let head = expunge.head.clone();
         vec![
             (2, entry::mailbox_content(&an_append(0))),
@@ -381,8 +384,8 @@ mod tests {
                 let head = MailboxHead { counts: Counts { messages: 1, ..head.counts }, ..head };
                 let expunged = [(head.modseq, NumSet::range(1, 1))];
                 let mut content = checkpoint::begin(9, ModSeq::ZERO, &head, &expunged);
-                let row = expunge.appended[0].row;
-                checkpoint::add_message(&mut content, &row, expunge.appended[0].body, 3);
+                let new = &expunge.appended[0];
+                checkpoint::add_message(&mut content, &new.row, new.into());
                 content
             }),
             (8, pair::content(&[an_append(0), expunge])),

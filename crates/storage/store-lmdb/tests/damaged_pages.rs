@@ -14,7 +14,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{Engine, Row, StoreError, Stored, Unreadable};
 use posthaste_store_lmdb::{LmdbEngine, Options, report_fault_signals};
 
@@ -69,7 +69,8 @@ async fn verify_mailbox(engine: &LmdbEngine, world: &World, id: MailboxId, what:
         let uid = stored.uid.value();
         let message = &held.messages[&uid];
         let is_date = stored.saved == message.saved || stored.saved == i64::from(message.row.date());
-        assert!(stored.body == message.body && is_date, "{what}: UID {uid}");
+        let is_created = stored.created == message.created || stored.created == ModSeq::ZERO;
+        assert!(stored.body == message.body && is_date && is_created, "{what}: UID {uid}");
         assert_eq!(stored.summary, summarize(&message.bytes), "{what}: UID {uid}");
         assert!(seen.insert(uid), "{what}: UID {uid} twice");
         ControlFlow::Continue(())

@@ -94,7 +94,7 @@ async fn append(
     let content = Content::New { bytes: bytes.clone(), summary: summarize(&bytes).into() };
     let row = Row::new(uid, 1_000, n, FlagSet::EMPTY, head.modseq);
     let id = BodyId(Id::new(1 << 40, u128::from(n)));
-    let appended = vec![NewMessage { row, body: id, saved: 1, content }];
+    let appended = vec![NewMessage { row, body: id, saved: 1, created: head.modseq, content }];
     let after = head.clone();
     let commit = MailboxCommit { mailbox, expected, head, appended, changed: vec![], expunged: vec![] };
     assert_eq!(engine.commit(commit).await.unwrap(), CommitOutcome::Done);

@@ -327,6 +327,45 @@ async fn a_store_of_any_version_is_opened_checked_and_read() {
     }
 }
 
+/// The mod-sequences of all messages: the row's, and the first one.
+async fn mod_sequences(dir: &Path) -> Vec<(ModSeq, ModSeq)> {
+    let engine = LmdbEngine::open(dir, options()).unwrap();
+    let mut all = Vec::new();
+    for account in accounts() {
+        for entry in engine.load_list(account).await.unwrap().entries {
+            let (mut rows, mut created) = (Vec::new(), Vec::new());
+            engine.load(entry.id, &mut |slice| rows.extend_from_slice(slice)).await.unwrap();
+            let mut visit = |s: posthaste_store::Stored<'_>| {
+                created.push(s.created);
+                ControlFlow::Continue(())
+            };
+            let whole = NumSet::range(1, u32::MAX);
+            engine.summaries(entry.id, &whole, &mut visit).await.unwrap().refuse().unwrap();
+            assert_eq!(rows.len(), created.len());
+            all.extend(rows.iter().map(|row| row.modseq()).zip(created));
+        }
+    }
+    engine.close();
+    all
+}
+
+/// Formats 1 to 9 did not store the mod-sequences with which messages came. Their commits have
+/// them, and so does an index that is rebuilt from commits. No store here has a checkpoint.
+#[tokio::test]
+async fn an_earlier_version_has_first_mod_sequences_in_its_log_alone() {
+    for (what, version, dir) in for_each_store() {
+        let before = mod_sequences(dir.path()).await;
+        if version < 10 && what.ends_with("closed") {
+            assert!(before.iter().all(|(_, created)| *created == ModSeq::ZERO), "{what}");
+        }
+        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+        rebuild_whole(dir.path(), &options());
+        let after = mod_sequences(dir.path()).await;
+        assert!(after.iter().all(|(now, created)| *created > ModSeq::ZERO && created <= now), "{what}");
+        assert!(after.iter().any(|(now, created)| created < now), "{what}");
+    }
+}
+
 #[tokio::test]
 async fn a_store_of_any_version_is_rebuilt_from_its_packs() {
     for (what, version, dir) in for_each_store() {

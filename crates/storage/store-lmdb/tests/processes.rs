@@ -68,7 +68,7 @@ async fn append_after(
     head.counts.bytes += 1_000;
     let content = Content::New { bytes: bytes.clone(), summary: summarize(&bytes).into() };
     let row = Row::new(uid, 1_000, n, FlagSet::EMPTY, head.modseq);
-    let appended = vec![NewMessage { row, body: BodyId(id), saved: 1, content }];
+    let appended = vec![NewMessage { row, body: BodyId(id), saved: 1, created: head.modseq, content }];
     let after = head.clone();
     let commit = MailboxCommit { mailbox, expected, head, appended, changed: vec![], expunged: vec![] };
     (engine.commit(commit).await.unwrap() == CommitOutcome::Done).then_some(after)

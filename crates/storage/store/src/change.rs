@@ -57,6 +57,9 @@ pub struct NewMessage {
     pub body: BodyId,
     /// The time when the message came into this mailbox, unix seconds: SAVEDATE of RFC 8514.
     pub saved: i64,
+    /// The mod-sequence with which the message came into this mailbox, at most the row's:
+    /// CREATEDMODSEQ of Cyrus. [`ModSeq::ZERO`] if it is not known.
+    pub created: ModSeq,
     /// The source of the message's bytes and summary.
     pub content: Content,
 }

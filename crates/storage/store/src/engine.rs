@@ -54,6 +54,9 @@ pub struct Stored<'a> {
     pub body: BodyId,
     /// SAVEDATE, unix seconds.
     pub saved: i64,
+    /// The mod-sequence with which the message came into its mailbox. [`ModSeq::ZERO`] if the
+    /// message came before engines stored it, or if its record was damaged.
+    pub created: ModSeq,
     /// The summary from delivery, or from [`Engine::add_summary`]. Empty if it was not made yet.
     pub summary: &'a [u8],
     /// Whether the summary is another message's, of which this one is a copy.

@@ -79,15 +79,17 @@ impl Context {
                 if !stored.summary.is_empty() {
                     return visit(stored);
                 }
-                unmade = Some((stored.uid, stored.body, stored.saved, stored.is_shared));
+                let Stored { uid, body, saved, created, is_shared, .. } = stored;
+                unmade = Some(Stored { uid, body, saved, created, summary: &[], is_shared });
                 ControlFlow::Break(())
             };
             let Unreadable(some) = self.engine.summaries(mailbox, &rest, &mut each).await?;
             unreadable = unreadable.union(&some);
-            let Some((uid, body, saved, is_shared)) = unmade else { return Ok(Unreadable(unreadable)) };
+            let Some(stored) = unmade else { return Ok(Unreadable(unreadable)) };
+            let Stored { uid, body, .. } = stored;
             match self.made_summary(SummaryOf { mailbox, uid, body }, Keep::AsSet).await {
                 Ok(summary) => {
-                    if visit(Stored { uid, body, saved, summary: &summary, is_shared }).is_break() {
+                    if visit(Stored { summary: &summary, ..stored }).is_break() {
                         return Ok(Unreadable(unreadable));
                     }
                 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, FlagSet, MailboxId, ModSeq, NumSet, Uid};
 
-use crate::change::{CommitOutcome, Content, ExpungedUids, MailboxCommit};
+use crate::change::{CommitOutcome, Content, ExpungedUids, MailboxCommit, NewMessage};
 use crate::engine::{
     BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Recodes, Report, Stored,
     SummaryOf, Unreadable, Visit,
@@ -58,6 +58,7 @@ struct Message {
     row: Row,
     body: BodyId,
     saved: i64,
+    created: ModSeq,
     summary: Bytes,
 }
 
@@ -178,7 +179,8 @@ impl OracleState {
                     }
                 }
             };
-            arrived.push(Message { row: new.row, body: new.body, saved: new.saved, summary });
+            let &NewMessage { row, body, saved, created, .. } = new;
+            arrived.push(Message { row, body, saved, created, summary });
         }
         Ok(Some(arrived))
     }
@@ -198,6 +200,7 @@ fn verify(old: &MailboxHead, commit: &MailboxCommit, after: &BTreeMap<Uid, Messa
         (head.modseq > commit.expected, "the mod-sequence does not rise"),
         (ascend(new.windows(2)) && ascend(changed.windows(2)), "UIDs are not in ascending order"),
         (new.iter().all(|uid| *uid >= old.uid_next && *uid < head.uid_next), "a new UID is out of bounds"),
+        (commit.appended.iter().all(|m| m.created <= m.row.modseq()), "a message came after its last change"),
         (head.uid_next >= old.uid_next, "UIDNEXT falls"),
         (head.first_recent >= old.first_recent, "the first recent UID falls"),
         (
@@ -373,8 +376,8 @@ impl Engine for MemoryEngine {
                 unreadable.push(uid.value());
                 continue;
             }
-            let Message { body, saved, summary, .. } = message;
-            let stored = Stored { uid: *uid, body: *body, saved: *saved, summary, is_shared: false };
+            let &Message { body, saved, created, ref summary, .. } = message;
+            let stored = Stored { uid: *uid, body, saved, created, summary, is_shared: false };
             if visit(stored) == ControlFlow::Break(()) {
                 break;
             }

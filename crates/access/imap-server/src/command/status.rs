@@ -1,10 +1,11 @@
-//! STATUS: RFC 9051 §6.3.11, with the items of RFC 7162, 7889, 8438 and 8474, and of OBJECTID+.
+//! STATUS: RFC 9051 §6.3.11, with the items of RFC 7162, 7889, 8438 and 8474, of OBJECTID+ and of
+//! X-CREATEDMODSEQ.
 
 use posthaste_directory::Reading;
 use posthaste_imap_codec::command::StatusItem;
 use posthaste_imap_codec::response::{StatusValue, Untagged};
 use posthaste_imap_codec::{MailboxArg, Tag};
-use posthaste_mail_model::{FlagSet, MailboxId};
+use posthaste_mail_model::{FlagSet, MailboxId, ModSeq};
 use posthaste_store::{MailboxEntry, MailboxHead, StoreError};
 
 use super::DONE;
@@ -95,6 +96,8 @@ pub(super) async fn report(
         StatusItem::DeletedStorage => StatusValue::DeletedStorage(reclaimed),
         StatusItem::Size => StatusValue::Size(octets),
         StatusItem::HighestModSeq => StatusValue::HighestModSeq(reported_modseq(head.modseq)),
+        // Each mailbox counts its own changes, from here on.
+        StatusItem::CreatedModSeq => StatusValue::CreatedModSeq(reported_modseq(ModSeq::ZERO)),
         StatusItem::AppendLimit => StatusValue::AppendLimit(Some(limit)),
         StatusItem::MailboxId => StatusValue::MailboxId(entry.id.to_string()),
         // OBJECTID+ (draft 06 §11.8): the account is the owner's.

@@ -17,7 +17,7 @@
 use std::ops::{ControlFlow, Range};
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, NumSet, SeqNum, Uid};
+use posthaste_mail_model::{BodyId, ModSeq, NumSet, SeqNum, Uid};
 use posthaste_metrics::Counter;
 use posthaste_mime_summary::SummaryRef;
 use posthaste_net::{BytePermit, copying};
@@ -56,8 +56,16 @@ pub(super) struct StoredMessage<'m> {
     pub(super) body: BodyId,
     /// SAVEDATE, unix seconds.
     pub(super) saved: i64,
+    /// CREATEDMODSEQ; [`ModSeq::ZERO`] if it is not known.
+    pub(super) created: ModSeq,
     /// The values that delivery computed.
     pub(super) summary: SummaryRef<'m>,
+}
+
+impl<'m> StoredMessage<'m> {
+    fn of(&Stored { body, saved, created, .. }: &Stored<'_>, summary: SummaryRef<'m>) -> Self {
+        Self { body, saved, created, summary }
+    }
 }
 
 /// A message of the walk.
@@ -114,6 +122,7 @@ struct DeferredMessage {
     row: Row,
     body: BodyId,
     saved: i64,
+    created: ModSeq,
     /// The position of the summary's copy; the length of a long summary, which was not copied.
     summary: Result<Range<usize>, usize>,
 }
@@ -125,6 +134,7 @@ pub(super) struct Deferred<'a> {
     pub(super) row: &'a Row,
     pub(super) body: BodyId,
     pub(super) saved: i64,
+    pub(super) created: ModSeq,
     pub(super) summary: &'a [u8],
     /// The length of its summary, if that is not here.
     left_out: usize,
@@ -193,18 +203,22 @@ impl<'a> Deferred<'a> {
     }
 
     /// A message with a summary that was copied elsewhere.
-    pub(super) fn of((seq, row): (SeqNum, &'a Row), (body, saved): (BodyId, i64), summary: &'a [u8]) -> Self {
-        Self { seq, row, body, saved, summary, left_out: 0 }
+    pub(super) fn of(
+        (seq, row): (SeqNum, &'a Row),
+        (body, saved, created): (BodyId, i64, ModSeq),
+        summary: &'a [u8],
+    ) -> Self {
+        Self { seq, row, body, saved, created, summary, left_out: 0 }
     }
 
     /// The message as it was shown first. Its summary was parsed before it was copied, so an error
     /// is a fault of this program. The message then counts as unreadable.
     pub(super) fn read(self) -> Result<Visited<'a>, Failure> {
-        let Self { seq, row, body, saved, summary, .. } = self;
+        let Self { seq, row, body, saved, created, summary, .. } = self;
         let parsed = SummaryRef::new(summary);
         debug_assert!(parsed.is_ok(), "a summary that was parsed cannot be parsed again");
         let summary = parsed.map_err(|error| StoreError::Corrupt(format!("a copied summary: {error}")))?;
-        Ok(Visited { seq, row, stored: StoredMessage { body, saved, summary } })
+        Ok(Visited { seq, row, stored: StoredMessage { body, saved, created, summary } })
     }
 }
 
@@ -212,14 +226,14 @@ impl DeferredMessages {
     /// The messages in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = Deferred<'_>> {
         self.messages.iter().map(|message| {
-            let &DeferredMessage { seq, ref row, body, saved, ref summary } = message;
+            let &DeferredMessage { seq, ref row, body, saved, created, ref summary } = message;
             let (copy, left_out) = match summary {
                 Ok(place) => (self.summaries.get(place.clone()), 0),
                 Err(len) => (Some(&[][..]), *len),
             };
             debug_assert!(copy.is_some(), "a message was deferred without its summary");
             // An empty summary does not parse, so the message counts as unreadable.
-            Deferred { seq, row, body, saved, summary: copy.unwrap_or_default(), left_out }
+            Deferred { seq, row, body, saved, created, summary: copy.unwrap_or_default(), left_out }
         })
     }
 
@@ -234,8 +248,9 @@ impl DeferredMessages {
         if stored.summary.len() <= DEFERRED_BYTES_MAX {
             return self.push_copy(seq, row, stored);
         }
-        let &Stored { body, saved, summary, .. } = stored;
-        self.messages.push(DeferredMessage { seq, row: *row, body, saved, summary: Err(summary.len()) });
+        let &Stored { body, saved, created, summary, .. } = stored;
+        let summary = Err(summary.len());
+        self.messages.push(DeferredMessage { seq, row: *row, body, saved, created, summary });
     }
 
     /// Defers a message whose summary may not be stored.
@@ -243,8 +258,8 @@ impl DeferredMessages {
         let start = self.summaries.len();
         self.summaries.extend_from_slice(stored.summary);
         let summary = Ok(start..self.summaries.len());
-        let &Stored { body, saved, .. } = stored;
-        self.messages.push(DeferredMessage { seq, row: *row, body, saved, summary });
+        let &Stored { body, saved, created, .. } = stored;
+        self.messages.push(DeferredMessage { seq, row: *row, body, saved, created, summary });
     }
 }
 
@@ -292,9 +307,14 @@ struct NextMessage {
 struct WithoutSummary {
     body: BodyId,
     saved: i64,
+    created: ModSeq,
 }
 
 impl WithoutSummary {
+    fn of(&Stored { body, saved, created, .. }: &Stored<'_>) -> Self {
+        Self { body, saved, created }
+    }
+
     /// Shows the command the message with the summary that was made. Whether its buffer is full
     /// does not matter: the walk has paused.
     fn show<E>(
@@ -306,18 +326,15 @@ impl WithoutSummary {
     where
         E: FnMut(Visited<'_>, &mut Pass) -> VisitOutcome,
     {
-        let &Self { body, saved } = self;
+        let &Self { body, saved, created } = self;
         let read = SummaryRef::new(summary);
         let read = read.map_err(|error| StoreError::Corrupt(format!("a summary that was made: {error}")))?;
         let row = next.row.with_size(read.message_size());
-        let stored = StoredMessage { body, saved, summary: read };
+        let stored = StoredMessage { body, saved, created, summary: read };
         if matches!(each(Visited { seq: next.seq, row: &row, stored }, pass), VisitOutcome::Deferred) {
             pass.has_deferred = true;
-            deferred.push_copy(
-                next.seq,
-                &row,
-                &Stored { uid: row.uid(), body, saved, summary, is_shared: false },
-            );
+            let stored = Stored { uid: row.uid(), body, saved, created, summary, is_shared: false };
+            deferred.push_copy(next.seq, &row, &stored);
         }
         Ok(())
     }
@@ -425,14 +442,14 @@ impl<'v> Walk<'v> {
                             }
                             false => row,
                         };
-                        let stored = StoredMessage { body: stored.body, saved: stored.saved, summary };
+                        let stored = StoredMessage::of(&stored, summary);
                         (each(Visited { seq: *seq, row, stored }, &mut pass), row)
                     }
                     // Delivery did not make the summary. The walk continues with this message
                     // after the pause.
                     Err(_) if stored.summary.is_empty() => {
                         done -= 1;
-                        unmade = Some(WithoutSummary { body: stored.body, saved: stored.saved });
+                        unmade = Some(WithoutSummary::of(&stored));
                         is_paused = true;
                         return ControlFlow::Break(());
                     }

@@ -19,6 +19,7 @@ mod condstore;
 mod contexts;
 mod contexts_model;
 mod copies;
+mod created_modseq;
 mod damaged;
 mod fairness;
 mod fetch_binary;

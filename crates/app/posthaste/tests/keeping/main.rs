@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod at_rest;
+mod created_modseq;
 mod folders;
 mod mixed_kills;
 mod private;

@@ -47,6 +47,9 @@ pub enum FetchItem {
     Annotation(AnnotationItem),
     /// `SAVEDATE`: RFC 8514.
     SaveDate,
+    /// `CREATEDMODSEQ` (X-CREATEDMODSEQ, an extension of Cyrus): the mod-sequence with which the
+    /// message came into the mailbox.
+    CreatedModSeq,
     /// `PREVIEW`, `PREVIEW (LAZY)`: RFC 8970.
     Preview {
         /// Only if it is available.

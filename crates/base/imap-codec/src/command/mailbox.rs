@@ -182,6 +182,9 @@ pub enum StatusItem {
     Size,
     /// `HIGHESTMODSEQ`: RFC 7162 §3.1.7.
     HighestModSeq,
+    /// `CREATEDMODSEQ` (X-CREATEDMODSEQ, an extension of Cyrus): the mod-sequence with which the
+    /// mailbox was created.
+    CreatedModSeq,
     /// `APPENDLIMIT`: RFC 7889 §4.
     AppendLimit,
     /// `MAILBOXID`: RFC 8474 §4.3.
@@ -192,7 +195,7 @@ pub enum StatusItem {
 
 impl StatusItem {
     /// Every item.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Messages,
         Self::Recent,
         Self::UidNext,
@@ -202,6 +205,7 @@ impl StatusItem {
         Self::DeletedStorage,
         Self::Size,
         Self::HighestModSeq,
+        Self::CreatedModSeq,
         Self::AppendLimit,
         Self::MailboxId,
         Self::ObjectIds,
@@ -219,6 +223,7 @@ impl StatusItem {
             Self::DeletedStorage => "DELETED-STORAGE",
             Self::Size => "SIZE",
             Self::HighestModSeq => "HIGHESTMODSEQ",
+            Self::CreatedModSeq => "CREATEDMODSEQ",
             Self::AppendLimit => "APPENDLIMIT",
             Self::MailboxId => "MAILBOXID",
             Self::ObjectIds => "OBJECTID",

@@ -100,6 +100,7 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchItem> {
             FetchItem::Annotation(annotation_item(c)?)
         }
         b"SAVEDATE" => FetchItem::SaveDate,
+        b"CREATEDMODSEQ" => FetchItem::CreatedModSeq,
         b"PREVIEW" => preview(c)?,
         _ => return at.fail("an item to fetch"),
     })

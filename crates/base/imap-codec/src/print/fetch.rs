@@ -32,11 +32,8 @@ pub fn fetch_value(out: &mut Vec<u8>, value: &FetchValue) {
         }
         FetchValue::Rfc822Size(n) => pair(out, "RFC822.SIZE", *n),
         FetchValue::Uid(uid) => pair(out, "UID", u64::from(uid.value())),
-        FetchValue::ModSeq(n) => {
-            put(out, "MODSEQ (");
-            number(out, n.value());
-            out.push(b')');
-        }
+        FetchValue::ModSeq(n) => put(out, &format!("MODSEQ ({n})")),
+        FetchValue::CreatedModSeq(n) => put(out, &format!("CREATEDMODSEQ ({n})")),
         FetchValue::EmailId(id) => put(out, &format!("EMAILID ({id})")),
         FetchValue::ThreadId(Some(id)) => put(out, &format!("THREADID ({id})")),
         FetchValue::ThreadId(None) => put(out, "THREADID NIL"),

@@ -308,6 +308,7 @@ pub fn status_value(out: &mut Vec<u8>, value: &StatusValue) {
         StatusValue::DeletedStorage(n) => pair(out, "DELETED-STORAGE", *n),
         StatusValue::Size(n) => pair(out, "SIZE", *n),
         StatusValue::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
+        StatusValue::CreatedModSeq(n) => pair(out, "CREATEDMODSEQ", n.value()),
         StatusValue::AppendLimit(Some(n)) => pair(out, "APPENDLIMIT", *n),
         StatusValue::AppendLimit(None) => put(out, "APPENDLIMIT NIL"),
         StatusValue::MailboxId(id) => {

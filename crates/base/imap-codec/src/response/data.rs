@@ -259,6 +259,8 @@ pub enum StatusValue {
     Size(u64),
     /// `HIGHESTMODSEQ`; 0 if the mailbox has no mod-sequences.
     HighestModSeq(ModSeq),
+    /// `CREATEDMODSEQ` (X-CREATEDMODSEQ of Cyrus)
+    CreatedModSeq(ModSeq),
     /// `APPENDLIMIT`; `None` is `NIL`.
     AppendLimit(Option<u64>),
     /// `MAILBOXID (…)`

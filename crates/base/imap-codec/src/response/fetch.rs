@@ -33,6 +33,8 @@ pub enum FetchValue {
     Uid(Uid),
     /// `MODSEQ (n)`
     ModSeq(ModSeq),
+    /// `CREATEDMODSEQ (n)` (X-CREATEDMODSEQ of Cyrus)
+    CreatedModSeq(ModSeq),
     /// `EMAILID (id)`
     EmailId(String),
     /// `THREADID (id)` or `NIL`

@@ -222,6 +222,7 @@ fn status(c: &mut Cursor<'_>, names: NameEncoding) -> Parsed<Untagged> {
             b"DELETED-STORAGE" => StatusValue::DeletedStorage(c.number64("a number of bytes")?),
             b"SIZE" => StatusValue::Size(c.number64("a number of bytes")?),
             b"HIGHESTMODSEQ" => StatusValue::HighestModSeq(mod_seq(c)?),
+            b"CREATEDMODSEQ" => StatusValue::CreatedModSeq(mod_seq(c)?),
             b"APPENDLIMIT" if c.nil() => StatusValue::AppendLimit(None),
             b"APPENDLIMIT" => StatusValue::AppendLimit(Some(c.number64("a number of bytes, or NIL")?)),
             b"MAILBOXID" => StatusValue::MailboxId(object_id_in_parentheses(c)?),

@@ -62,6 +62,7 @@ fn item(c: &mut Cursor<'_>) -> Parsed<FetchValue> {
         b"INTERNALDATE" => FetchValue::InternalDate(date_time(c)?),
         b"RFC822.SIZE" => FetchValue::Rfc822Size(c.number64("a number of bytes")?),
         b"MODSEQ" => FetchValue::ModSeq(mod_seq_in_parentheses(c)?),
+        b"CREATEDMODSEQ" => FetchValue::CreatedModSeq(mod_seq_in_parentheses(c)?),
         b"EMAILID" => FetchValue::EmailId(object_id_in_parentheses(c)?),
         b"THREADID" if c.nil() => FetchValue::ThreadId(None),
         b"THREADID" => FetchValue::ThreadId(Some(object_id_in_parentheses(c)?)),

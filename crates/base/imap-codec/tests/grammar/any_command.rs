@@ -345,6 +345,7 @@ fn fetch_item() -> BoxedStrategy<FetchItem> {
         F::GmThreadId,
         F::GmLabels,
         F::SaveDate,
+        F::CreatedModSeq,
         F::Preview { lazy: false },
         F::Preview { lazy: true },
     ]);

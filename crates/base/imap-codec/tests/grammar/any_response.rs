@@ -267,6 +267,7 @@ pub fn status_value() -> BoxedStrategy<StatusValue> {
         number64().makes(StatusValue::Size),
         number64().makes(StatusValue::DeletedStorage),
         mod_seq().prop_map(StatusValue::HighestModSeq),
+        mod_seq().prop_map(StatusValue::CreatedModSeq),
         option::of(number64()).prop_map(StatusValue::AppendLimit),
         object_id().prop_map(StatusValue::MailboxId),
         object_ids().prop_map(StatusValue::ObjectIds),
@@ -348,6 +349,7 @@ fn fetch_value() -> BoxedStrategy<FetchValue> {
             number64().makes(F::Rfc822Size),
             uid().prop_map(F::Uid),
             mod_seq().prop_map(F::ModSeq),
+            mod_seq().prop_map(F::CreatedModSeq),
         ],
         one_of![
             object_id().prop_map(F::EmailId),

@@ -42,7 +42,7 @@ fn already_in_our_spelling() {
         "* LIST (\\HasNoChildren \\Sent) NIL INBOX\r\n",
         "* NAMESPACE ((\"\" \"/\")) NIL ((\"Public Folders/\" \"/\"))\r\n",
         "* JMAPACCESS \"https://example.com/.well-known/jmap\"\r\n",
-        "* STATUS blurdybloop (MESSAGES 231 UIDNEXT 44292 APPENDLIMIT NIL MAILBOXID (F1))\r\n",
+        "* STATUS blurdybloop (MESSAGES 231 UIDNEXT 44292 CREATEDMODSEQ 1 APPENDLIMIT NIL MAILBOXID (F1))\r\n",
         "* METADATA \"\" (/shared/comment \"Shared comment\")\r\n",
         "* METADATA INBOX (/private/a NIL /private/b ~{3}\r\na\0b)\r\n",
         "* METADATA INBOX /shared/comment /private/comment\r\n",
@@ -75,7 +75,7 @@ fn already_in_our_spelling() {
         "* VANISHED (EARLIER) 41,43:116,118\r\n",
         "* 23 FETCH (FLAGS (\\Seen \\Recent) UID 4827313 MODSEQ (65402) RFC822.SIZE 44827)\r\n",
         "* 12 FETCH (BODY[HEADER] {4}\r\n1\r\n2 BODY[1.MIME]<0> \"\" BINARY[2] ~{3}\r\na\0b)\r\n",
-        "* 1 FETCH (EMAILID (M6d99ac3275bb4e) THREADID NIL SAVEDATE NIL PREVIEW \"hi\")\r\n",
+        "* 1 FETCH (EMAILID (M6d99ac3275bb4e) THREADID NIL SAVEDATE NIL CREATEDMODSEQ (12) PREVIEW \"hi\")\r\n",
         "* ID (\"name\" \"Cyrus\" \"os\" NIL)\r\n",
         // RFC 5267 §4.3
         "* ESEARCH (TAG \"C01\") UID ADDTO (1 2733 1 2732 1 2731)\r\n",

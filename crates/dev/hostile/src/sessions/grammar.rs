@@ -325,6 +325,7 @@ impl Grammar<'_> {
                 "THREADID",
                 "OBJECTID",
                 "SAVEDATE",
+                "CREATEDMODSEQ",
                 "PREVIEW",
                 "PREVIEW (LAZY)",
                 "BINARY.SIZE[1]",

@@ -7,14 +7,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use posthaste_mail_model::{BodyId, MailboxId, NumSet};
+use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Engine, Stored};
 use posthaste_store_lmdb::{LmdbEngine, Rebuild, report_fault_signals};
 
 use super::{Damage, INDEX, Kind, Sample};
 use crate::driver::{Opening, rebuild_index};
 use crate::image::materialise;
-use crate::model::ModelMailbox;
+use crate::model::{Message, ModelMailbox};
 use crate::record::Recorder;
 use crate::runtime::Runtime;
 use crate::unreadable;
@@ -144,15 +144,17 @@ impl Sample {
         }
         let mut seen = BTreeMap::new();
         let mut visit = |s: Stored<'_>| {
-            seen.insert(s.uid.value(), (s.body, s.summary.to_vec()));
+            seen.insert(s.uid.value(), (s.body, s.created, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
         // The UIDs that a client can request: those that have rows.
         let all: NumSet = held.messages.keys().copied().collect();
         let listed = engine.summaries(id, &all, &mut visit).await;
-        for (uid, (body, summary)) in &seen {
+        for (uid, (body, created, summary)) in &seen {
             let message = held.messages.get(uid);
-            if message.is_none_or(|m| m.body != *body || m.summary != *summary) {
+            // A repaired record may have lost the first mod-sequence.
+            let is_created = |m: &Message| *created == m.created || *created == ModSeq::ZERO;
+            if message.is_none_or(|m| m.body != *body || m.summary != *summary || !is_created(m)) {
                 let (now, was) = (String::from_utf8_lossy(summary), message.map(|m| (m.body, m.bytes.len())));
                 return Err(format!(
                     "mailbox {id}: the summary of UID {uid} is wrong: body {body}, {now}; it was {was:?}"

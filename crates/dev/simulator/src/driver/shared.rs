@@ -53,7 +53,8 @@ fn attempt(sight: Sight, seen: &Arc<ModelMailbox>) -> Attempt {
     let row = Row::new(uid, bytes.len() as u32, sight.date, FlagSet::EMPTY, commit.head.modseq);
     let summary = summarize(&bytes).into();
     let content = Content::New { bytes, summary };
-    commit.appended.push(NewMessage { row, body: body_of(sight.number), saved: 1, content });
+    let (body, created) = (body_of(sight.number), row.modseq());
+    commit.appended.push(NewMessage { row, body, saved: 1, created, content });
     finished(&world, commit)
 }
 

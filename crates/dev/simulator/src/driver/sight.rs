@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, Id, MailboxId};
 
-use crate::model::{Change, ModelMailbox};
+use crate::model::{Change, Message, ModelMailbox};
 use crate::random::{KEPT, Random};
 use crate::verify::Violation;
 
@@ -82,7 +82,8 @@ pub(super) fn fingerprint(held: &ModelMailbox) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{:?} {:?}", held.head, held.expunged).hash(&mut hasher);
     for message in held.messages.values() {
-        format!("{:?} {:?} {}", message.row, message.body, message.saved).hash(&mut hasher);
+        let Message { row, body, saved, created, .. } = message;
+        format!("{row:?} {body:?} {saved} {created}").hash(&mut hasher);
         (&message.bytes, &message.summary).hash(&mut hasher);
     }
     hasher.finish()

@@ -74,7 +74,8 @@ impl Driver {
         let flags = if self.random.chance(20) { FlagSet::SEEN } else { FlagSet::EMPTY };
         let row = Row::new(uid, len as u32, self.passing.date(), flags, from.modseq);
         let summary = summarize(&bytes).into();
-        NewMessage { row, body, saved: self.passing.saved(1), content: Content::New { bytes, summary } }
+        let (saved, created) = (self.passing.saved(1), row.modseq());
+        NewMessage { row, body, saved, created, content: Content::New { bytes, summary } }
     }
 
     pub(super) fn commit_on(held: &ModelMailbox, mailbox: MailboxId) -> MailboxCommit {
@@ -122,7 +123,7 @@ impl Driver {
         let uid = commit.head.uid_next;
         commit.head.uid_next = uid.next().unwrap_or(uid);
         let row = Row::new(uid, new.row.size(), new.row.date(), FlagSet::EMPTY, commit.head.modseq);
-        commit.appended.push(NewMessage { row, ..new });
+        commit.appended.push(NewMessage { row, created: row.modseq(), ..new });
         let requested = finished(&self.known.certain, commit);
         self.submit(engine, format!("deliver the same to {second}"), vec![requested]).await
     }
@@ -163,6 +164,7 @@ impl Driver {
                 row,
                 body: message.body,
                 saved: self.passing.saved(2),
+                created: row.modseq(),
                 content,
             });
         }
@@ -368,7 +370,8 @@ pub(super) fn finished(world: &World, mut commit: MailboxCommit) -> Attempt {
                 original.map(|m| (m.bytes.clone(), m.summary.clone())).unwrap_or_default()
             }
         };
-        let message = Message { row: new.row, body: new.body, saved: new.saved, bytes, summary };
+        let &NewMessage { row, body, saved, created, .. } = new;
+        let message = Message { row, body, saved, created, bytes, summary };
         held.messages.insert(new.row.uid().value(), message);
     }
     commit.head.counts = held.counts();

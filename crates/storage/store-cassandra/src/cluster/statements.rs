@@ -87,10 +87,12 @@ statements! {
     }
 
     summary: SummaryTable {
-        read: "SELECT uid, commit, value FROM {k}.summary WHERE mailbox = ? AND bucket = ? AND uid >= ? \
+        read: "SELECT uid, commit, value, created FROM {k}.summary WHERE mailbox = ? AND bucket = ? AND uid >= ? \
             AND uid <= ?", 512;
         keys: "SELECT uid, commit FROM {k}.summary WHERE mailbox = ? AND bucket = ?", 1000;
-        put: "UPDATE {k}.summary SET value = ? WHERE mailbox = ? AND bucket = ? AND uid = ? AND commit = ?", 10;
+        put: "UPDATE {k}.summary SET value = ?, created = ? WHERE mailbox = ? AND bucket = ? AND uid = ? \
+            AND commit = ?", 10;
+        replace: "UPDATE {k}.summary SET value = ? WHERE mailbox = ? AND bucket = ? AND uid = ? AND commit = ?", 10;
         delete: "DELETE FROM {k}.summary WHERE mailbox = ? AND bucket = ? AND uid = ? AND commit = ?", 10;
     }
 

@@ -26,7 +26,7 @@ use crate::cluster::ids::{age_ms, blob};
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::summaries::bucket;
 use crate::stored::chunk::number;
-use crate::stored::values::summary_value;
+use crate::stored::values::{created_value, summary_value};
 
 /// Summaries in one write: bytes and number. ScyllaDB warns of batches above 128 KiB.
 const SUMMARY_BATCH_BYTES: usize = 64 << 10;
@@ -77,6 +77,13 @@ struct Origin {
     summary: Vec<u8>,
 }
 
+/// The values of the record of a new message in the table `summary`.
+pub(crate) struct NewSummary {
+    pub(crate) uid: u32,
+    pub(crate) value: Vec<u8>,
+    pub(crate) created: Vec<u8>,
+}
+
 /// Names the origin of a copy.
 #[derive(PartialEq, Eq, Hash)]
 struct OriginKey {
@@ -111,7 +118,7 @@ impl Contents {
     /// there.
     pub(crate) async fn write(&self, id: CommitId, commit: &MailboxCommit) -> Result<bool> {
         let Some(origins) = self.origins(commit).await? else { return Ok(false) };
-        let mut summaries: Vec<(u32, Vec<u8>)> = Vec::with_capacity(commit.appended.len());
+        let mut summaries: Vec<NewSummary> = Vec::with_capacity(commit.appended.len());
         for message in &commit.appended {
             let uid = number(&message.row);
             let summary = match &message.content {
@@ -124,7 +131,9 @@ impl Contents {
                     None => return Ok(false),
                 },
             };
-            summaries.push((uid, summary_value(commit.mailbox, uid, message.body, message.saved, summary)));
+            let value = summary_value(commit.mailbox, uid, message.body, message.saved, summary);
+            let created = created_value(commit.mailbox, uid, message.created);
+            summaries.push(NewSummary { uid, value, created });
         }
         self.write_references(id, commit).await?;
         self.write_records(id, commit, summaries).await?;
@@ -137,7 +146,7 @@ impl Contents {
         &self,
         id: CommitId,
         commit: &MailboxCommit,
-        summaries: Vec<(u32, Vec<u8>)>,
+        summaries: Vec<NewSummary>,
     ) -> Result<()> {
         let mut writes: Vec<BoxFuture<'_, Result<()>>> = Vec::with_capacity(commit.appended.len());
         for message in &commit.appended {
@@ -186,15 +195,10 @@ impl Contents {
     }
 
     /// Divides summaries into writes of one partition and bounded size.
-    fn summary_batches(
-        &self,
-        id: Id,
-        mailbox: MailboxId,
-        summaries: Vec<(u32, Vec<u8>)>,
-    ) -> Vec<Vec<Values>> {
+    fn summary_batches(&self, id: Id, mailbox: MailboxId, summaries: Vec<NewSummary>) -> Vec<Vec<Values>> {
         let mut batches: Vec<Vec<Values>> = Vec::new();
         let (mut current, mut bytes) = (None, 0);
-        for (uid, value) in summaries {
+        for NewSummary { uid, value, created } in summaries {
             let fits = batches.last().is_some_and(|batch| batch.len() < SUMMARY_BATCH_MAX)
                 && bytes + value.len() <= SUMMARY_BATCH_BYTES
                 && current == Some(bucket(uid));
@@ -204,6 +208,7 @@ impl Contents {
             bytes += value.len();
             let values = vec![
                 Some(CqlValue::Blob(value)),
+                Some(CqlValue::Blob(created)),
                 Some(blob(mailbox.0)),
                 Some(CqlValue::Int(bucket(uid))),
                 Some(CqlValue::BigInt(i64::from(uid))),

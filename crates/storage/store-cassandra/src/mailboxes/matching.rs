@@ -14,10 +14,11 @@ use posthaste_store::{Stored, Visit};
 use tokio::task::yield_now;
 
 use crate::stored::chunk::SummaryOrigin;
-use crate::stored::values::summary_from;
+use crate::stored::values::{created_from, summary_from};
 
-/// UID, commit and value. The value stays in the memory of the database's answer.
-pub(super) type SummaryRow = (i64, Vec<u8>, Option<Bytes>);
+/// UID, commit, value, and the mod-sequence with which the message came. The values stay in the
+/// memory of the database's answer.
+pub(super) type SummaryRow = (i64, Vec<u8>, Option<Bytes>, Option<Bytes>);
 
 /// Octets of summaries between two pauses: their checksums take some 0.5 ms. The last summary may
 /// exceed it by 10 MiB, which take some 3 ms. With a quarter of it, a page of usual summaries would
@@ -49,7 +50,7 @@ impl<'w> Matching<'w> {
 
     /// Visits the wanted summaries of a page.
     pub(super) async fn page(&mut self, page: Vec<SummaryRow>, visit: &mut Visit<'_>) -> ControlFlow<()> {
-        for (uid, commit, value) in page {
+        for (uid, commit, value, created) in page {
             while let Some(passed) = self.left.next_if(|(next, _)| i64::from(*next) < uid) {
                 self.missing.push(passed);
             }
@@ -59,7 +60,9 @@ impl<'w> Matching<'w> {
             }
             self.left.next();
             self.octets += value.as_ref().map_or(0, Bytes::len);
-            match value.and_then(|value| visit_one(self.mailbox, next, &value, visit)) {
+            let visited =
+                value.and_then(|value| visit_one((self.mailbox, next), &value, created.as_deref(), visit));
+            match visited {
                 Some(flow) => flow?,
                 None => {
                     tracing::error!(mailbox = %self.mailbox, uid = next, "a summary is damaged");
@@ -84,11 +87,17 @@ impl<'w> Matching<'w> {
 }
 
 /// Visits a summary; `None` if it is damaged.
-fn visit_one(mailbox: MailboxId, uid: u32, value: &[u8], visit: &mut Visit<'_>) -> Option<ControlFlow<()>> {
+fn visit_one(
+    (mailbox, uid): (MailboxId, u32),
+    value: &[u8],
+    created: Option<&[u8]>,
+    visit: &mut Visit<'_>,
+) -> Option<ControlFlow<()>> {
     let stored = summary_from(mailbox, uid, value)?;
+    let created = created_from(mailbox, uid, created);
     let uid = Uid::new(uid)?;
     let (body, saved, summary) = (stored.body, stored.saved, stored.summary);
-    Some(visit(Stored { uid, body, saved, summary, is_shared: false }))
+    Some(visit(Stored { uid, body, saved, created, summary, is_shared: false }))
 }
 
 #[cfg(test)]
@@ -97,10 +106,10 @@ mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
 
-    use posthaste_mail_model::{BodyId, Id};
+    use posthaste_mail_model::{BodyId, Id, ModSeq};
 
     use super::*;
-    use crate::stored::values::summary_value;
+    use crate::stored::values::{created_value, summary_value};
 
     const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
     const COMMIT: Id = Id::from_bytes([8; 16]);
@@ -108,7 +117,8 @@ mod tests {
 
     fn row(uid: u32, commit: Id, len: usize) -> SummaryRow {
         let value = summary_value(MAILBOX, uid, BodyId(commit), 0, &vec![b's'; len]);
-        (i64::from(uid), commit.to_bytes().to_vec(), Some(value.into()))
+        let created = created_value(MAILBOX, uid, ModSeq::new(u64::from(uid)).unwrap());
+        (i64::from(uid), commit.to_bytes().to_vec(), Some(value.into()), Some(created.into()))
     }
 
     fn wanted(uids: &[u32]) -> Vec<SummaryOrigin> {
@@ -151,7 +161,7 @@ mod tests {
         damaged.2 = Some(Bytes::from_static(b"damaged"));
         let pages = [
             vec![row(1, COMMIT, 10), row(2, OTHER, 10), row(2, COMMIT, 10), row(3, OTHER, 10)],
-            vec![row(4, COMMIT, 10), damaged, (6, COMMIT.to_bytes().to_vec(), None)],
+            vec![row(4, COMMIT, 10), damaged, (6, COMMIT.to_bytes().to_vec(), None, None)],
         ];
         let mut seen = Vec::new();
         let mut visit = |stored: Stored<'_>| {
@@ -165,6 +175,23 @@ mod tests {
         let Unvisited { missing, damaged } = matching.unvisited(ControlFlow::Continue(()));
         assert_eq!((missing, damaged), (vec![(3, COMMIT), (9, COMMIT)], vec![5, 6]));
         assert_eq!(seen, [2]);
+    }
+
+    /// A server of schema version 9 wrote no first mod-sequence. A damaged one is not shown.
+    #[tokio::test]
+    async fn a_first_mod_sequence_is_shown_if_it_is_intact() {
+        let wanted = wanted(&[2, 3, 4]);
+        let mut page = [2, 3, 4].map(|uid| row(uid, COMMIT, 10));
+        page[1].3 = None;
+        page[2].3 = Some(Bytes::from_static(b"damaged"));
+        let mut seen = Vec::new();
+        let mut visit = |stored: Stored<'_>| {
+            seen.push(stored.created.value());
+            ControlFlow::Continue(())
+        };
+        let mut matching = Matching::new(MAILBOX, &wanted);
+        assert!(matching.page(page.into(), &mut visit).await.is_continue());
+        assert_eq!(seen, [2, 0, 0]);
     }
 
     #[tokio::test]

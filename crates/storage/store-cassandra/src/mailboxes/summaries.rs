@@ -156,7 +156,7 @@ impl Mailboxes {
             Some(CqlValue::BigInt(i64::from(uid))),
             Some(blob(commit)),
         ];
-        self.cluster.write(&self.cluster.statements.summary.put, values).await?;
+        self.cluster.write(&self.cluster.statements.summary.replace, values).await?;
         // A sweep that removes the message from here on finds this record. An earlier sweep may
         // have missed it.
         if self.has_message(mailbox, uid, commit).await? {

@@ -75,6 +75,9 @@ const MIGRATIONS: &[Migration] = &[
     // Tables stay. A stored body may take another form. Programs of version 8 may have cached the
     // old form, and would send pieces of the new one as they are stored.
     &[],
+    // The mod-sequences with which messages came. Servers of version 9 neither write them nor
+    // read them.
+    &["ALTER TABLE {k}.summary ADD IF NOT EXISTS created blob"],
 ];
 
 /// The version of keyspaces that this program makes and works with. It counts changes of tables and
@@ -95,7 +98,8 @@ const TABLES: [&str; 9] = [
      fence blob static, value blob, PRIMARY KEY (mailbox, kind, low))",
     "list (account blob PRIMARY KEY, version bigint, value blob, fence blob)",
     "directory (bucket int, name text, version bigint, commit blob, value blob, PRIMARY KEY (bucket, name))",
-    "summary (mailbox blob, bucket int, uid bigint, commit blob, value blob, PRIMARY KEY ((mailbox, bucket), uid, commit))",
+    "summary (mailbox blob, bucket int, uid bigint, commit blob, value blob, created blob, \
+     PRIMARY KEY ((mailbox, bucket), uid, commit))",
     "body (body blob, n int, len bigint static, value blob, PRIMARY KEY (body, n))",
     "bodyref (body blob, mailbox blob, uid bigint, commit blob, PRIMARY KEY (body, mailbox, uid, commit))",
 ];

@@ -19,6 +19,8 @@ const HEAD: u8 = 2;
 const LOG: u8 = 3;
 const LIST: u8 = 4;
 const SUMMARY: u8 = 5;
+/// The numbers between are those of other modules.
+const CREATED: u8 = 10;
 
 /// A head as stored, with the mod-sequence below which expunges have been forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,6 +212,21 @@ pub(crate) fn summary_from(mailbox: MailboxId, uid: u32, value: &[u8]) -> Option
     Some(SummaryRef { body: BodyId(read.id()?), saved: read.i64()?, summary: read.0 })
 }
 
+/// The mod-sequence with which a message came. It has a column of its own, because servers of
+/// schema version 9 read all of a summary's value.
+pub(crate) fn created_value(mailbox: MailboxId, uid: u32, created: ModSeq) -> Vec<u8> {
+    let mut out = Vec::with_capacity(10);
+    put_varint(&mut out, created.value());
+    seal(location(CREATED, mailbox.0, u64::from(uid)), &out)
+}
+
+/// Reads what [`created_value`] wrote. [`ModSeq::ZERO`] if it is missing or damaged.
+pub(crate) fn created_from(mailbox: MailboxId, uid: u32, value: Option<&[u8]>) -> ModSeq {
+    let content = value.and_then(|value| unseal(location(CREATED, mailbox.0, u64::from(uid)), value));
+    let created = content.and_then(|content| ModSeq::new(Octets(content).varint()?));
+    created.unwrap_or(ModSeq::ZERO)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -239,6 +256,13 @@ mod tests {
         let back = summary_from(a, 9, &value).unwrap();
         assert_eq!((back.body, back.saved, back.summary), (BodyId(b.0), -1, &b"summary"[..]));
         assert!(summary_from(a, 10, &value).is_none());
+
+        for created in [0, 1, 300, i64::MAX as u64].map(|n| ModSeq::new(n).unwrap()) {
+            let value = created_value(a, 9, created);
+            assert_eq!(created_from(a, 9, Some(&value)), created);
+            assert_eq!(created_from(a, 10, Some(&value)), ModSeq::ZERO);
+        }
+        assert_eq!(created_from(a, 9, None), ModSeq::ZERO);
     }
 
     #[test]

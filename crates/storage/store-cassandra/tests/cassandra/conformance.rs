@@ -63,6 +63,8 @@ async fn versions(host: &str, options: &Options) {
             let alter = format!("ALTER TABLE {}.{table} WITH gc_grace_seconds = 86400", options.keyspace);
             session.query_unpaged(alter, ()).await.expect("altered");
         }
+        let alter = format!("ALTER TABLE {}.summary DROP created", options.keyspace);
+        session.query_unpaged(alter, ()).await.expect("dropped");
         set(1).await;
         let refusal = CassandraEngine::open(options.clone()).await.map(drop);
         let why = refusal.expect_err("tables of an earlier version were accepted").to_string();

@@ -140,7 +140,7 @@ impl Folder {
         commit.head.counts.messages += 1;
         commit.head.counts.unseen += 1;
         commit.head.counts.bytes += u64::from(size);
-        commit.appended.push(NewMessage { row, body, saved: 1, content });
+        commit.appended.push(NewMessage { row, body, saved: 1, created: row.modseq(), content });
         self.rows.push((row, body));
     }
 }

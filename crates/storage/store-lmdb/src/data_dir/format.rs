@@ -3,7 +3,7 @@
 //! Text, so that a person who finds the directory can identify it:
 //!
 //! ```text
-//! posthaste-store 9
+//! posthaste-store 10
 //! id 0123456789abcdefghijklmnop
 //! ```
 //!
@@ -19,8 +19,8 @@
 //! packs that were cut. Version 4 had no checkpoints of mailboxes. Version 5 had no checkpoints
 //! of ranges. Some programs of version 6 know no bodies in another form and no segments of a
 //! search index. Version 7 had no messages without items, and version 8 no compressed bodies.
-//! When a store of an earlier version is opened, it becomes version 9. Older programs refuse it
-//! then.
+//! Version 9 did not store the mod-sequences with which messages came. When a store of an earlier
+//! version is opened, it becomes version 10. Older programs refuse it then.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -35,7 +35,7 @@ use crate::log::disk::failed;
 use crate::log::number_of;
 
 /// The version of everything below the data directory.
-const VERSION: u32 = 9;
+const VERSION: u32 = 10;
 /// The first version that this program reads.
 const OLDEST: u32 = 1;
 

@@ -14,17 +14,69 @@ use posthaste_store::{
 
 use crate::index::heads::{put_head, read_head};
 use crate::index::lists::{put_entry, read_entry};
+use crate::index::summaries::record::Arrival;
 use crate::log::PackOffset;
 
 /// The version of all contents here.
 const VERSION: u8 = 1;
+/// The version of a mailbox commit that has the first mod-sequences of its new messages. For
+/// others see [`created_without`].
+const VERSION_CREATED: u8 = 2;
+
+/// A new message as logged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LoggedMessage {
+    pub(crate) row: Row,
+    pub(crate) arrival: Arrival,
+}
+
+/// Writes row, body and date saved of a message.
+pub(crate) fn put_message(out: &mut Vec<u8>, row: &Row, arrival: Arrival) {
+    out.extend_from_slice(&row.to_bytes());
+    out.extend_from_slice(&arrival.body.0.to_bytes());
+    out.extend_from_slice(&arrival.saved.to_le_bytes());
+}
+
+/// Reads what [`put_message`] wrote. The first mod-sequence is `created` of the row.
+pub(crate) fn read_message(
+    read: &mut Octets<'_>,
+    created: impl FnOnce(&mut Octets<'_>, &Row) -> Option<ModSeq>,
+) -> Option<LoggedMessage> {
+    let row = Row::from_bytes(read.take(Row::LEN)?.first_chunk()?)?;
+    let (body, saved) = (BodyId(read.id()?), read.i64()?);
+    let created = created(read, &row)?;
+    Some(LoggedMessage { row, arrival: Arrival { body, saved, created } })
+}
+
+/// Writes the first mod-sequence of a message: 0 if it is not known, otherwise one more than the
+/// distance to the row's.
+pub(crate) fn put_created(out: &mut Vec<u8>, row: &Row, created: ModSeq) {
+    let distance = row.modseq().value().saturating_sub(created.value());
+    put_varint(out, if created == ModSeq::ZERO { 0 } else { distance + 1 });
+}
+
+/// Reads what [`put_created`] wrote.
+pub(crate) fn read_created(read: &mut Octets<'_>, row: &Row) -> Option<ModSeq> {
+    match read.varint()?.checked_sub(1) {
+        None => Some(ModSeq::ZERO),
+        Some(distance) => ModSeq::new(row.modseq().value().checked_sub(distance)?),
+    }
+}
+
+/// The first mod-sequences of new messages in a commit that does not have them: those of the rows.
+///
+/// They are not known if all rows, new and changed, are older than the head. Transfers by programs
+/// before format 10 of the store made such commits. Their rows say only when flags changed last.
+fn created_without(head: &MailboxHead, mut rows: impl Iterator<Item = ModSeq>) -> fn(&Row) -> ModSeq {
+    if rows.any(|modseq| modseq == head.modseq) { Row::modseq } else { |_| ModSeq::ZERO }
+}
 
 /// A mailbox commit as logged.
 #[derive(Debug)]
 pub(crate) struct LoggedMailbox {
     pub(crate) expected: ModSeq,
     pub(crate) head: MailboxHead,
-    pub(crate) appended: Vec<(Row, BodyId, i64)>,
+    pub(crate) appended: Vec<LoggedMessage>,
     pub(crate) changed: Vec<(FlagSet, ModSeq, NumSet)>,
     pub(crate) expunged: Vec<ExpungedUids>,
 }
@@ -32,14 +84,18 @@ pub(crate) struct LoggedMailbox {
 /// Writes a mailbox commit.
 pub(crate) fn mailbox_content(commit: &MailboxCommit) -> Vec<u8> {
     let mut out = Vec::with_capacity(128 + commit.appended.len() * 52);
-    out.push(VERSION);
+    let rows = commit.appended.iter().map(|message| &message.row).chain(&commit.changed);
+    let without = created_without(&commit.head, rows.map(Row::modseq));
+    let has_created = commit.appended.iter().any(|message| message.created != without(&message.row));
+    out.push(if has_created { VERSION_CREATED } else { VERSION });
     out.extend_from_slice(&commit.expected.value().to_le_bytes());
     put_head(&mut out, &commit.head);
     put_varint(&mut out, commit.appended.len() as u64);
     for message in &commit.appended {
-        out.extend_from_slice(&message.row.to_bytes());
-        out.extend_from_slice(&message.body.0.to_bytes());
-        out.extend_from_slice(&message.saved.to_le_bytes());
+        put_message(&mut out, &message.row, message.into());
+        if has_created {
+            put_created(&mut out, &message.row, message.created);
+        }
     }
     let groups = groups_of(&commit.changed);
     put_varint(&mut out, groups.len() as u64);
@@ -78,18 +134,24 @@ fn groups_of(changed: &[Row]) -> Vec<(FlagSet, ModSeq, NumSet)> {
 /// Reads a mailbox commit.
 pub(crate) fn mailbox_from(content: &[u8]) -> Option<LoggedMailbox> {
     let mut read = Octets(content);
-    if read.u8()? != VERSION {
-        return None;
-    }
+    let has_created = match read.u8()? {
+        VERSION => false,
+        VERSION_CREATED => true,
+        _ => return None,
+    };
     let expected = ModSeq::new(read.u64()?)?;
     let head = read_head(&mut read)?;
-    let appended = many(&mut read, |read| {
-        let row = Row::from_bytes(read.take(Row::LEN)?.first_chunk()?)?;
-        Some((row, BodyId(read.id()?), read.i64()?))
+    let mut appended = many(&mut read, |read| {
+        read_message(read, |read, row| if has_created { read_created(read, row) } else { Some(ModSeq::ZERO) })
     })?;
     let changed = many(&mut read, |read| {
         Some((FlagSet::from_bits(read.u64()?), ModSeq::new(read.u64()?)?, read.set()?))
     })?;
+    if !has_created {
+        let new = appended.iter().map(|message| message.row.modseq());
+        let created = created_without(&head, new.chain(changed.iter().map(|(_, modseq, _)| *modseq)));
+        appended.iter_mut().for_each(|message| message.arrival.created = created(&message.row));
+    }
     let expunged = many(&mut read, |read| Some((ModSeq::new(read.u64()?)?, read.set()?)))?;
     read.is_empty().then_some(LoggedMailbox { expected, head, appended, changed, expunged })
 }
@@ -236,22 +298,38 @@ mod tests {
 
     #[test]
     fn a_mailbox_commit_comes_back() {
+        // A new message with the mod-sequence 4 came with this commit, with an earlier one, or
+        // nobody knows. Then others were changed in the same commit.
+        for (version, changed, created) in [(1, 4, 4), (2, 4, 3), (2, 4, 0), (1, 5, 4), (2, 5, 0)] {
+            comes_back(version, (changed, changed), ModSeq::new(created).unwrap());
+        }
+        // All rows of a transfer are older than the head.
+        for (version, created) in [(2, 4), (2, 3), (1, 0)] {
+            comes_back(version, (4, 5), ModSeq::new(created).unwrap());
+        }
+    }
+
+    /// `changed`: the mod-sequence of changed rows. `head`: that of the head.
+    fn comes_back(version: u8, (changed, head): (u64, u64), created: ModSeq) {
         let new = row(30, FlagSet::EMPTY, 4);
         let content = Content::New { bytes: bytes::Bytes::new(), summary: bytes::Bytes::new() };
+        let body = BodyId(Id::new(1, 2));
         let commit = MailboxCommit {
             mailbox: MailboxId(Id::new(1, 1)),
             expected: ModSeq::new(3).unwrap(),
-            head: MailboxHead { modseq: ModSeq::new(4).unwrap(), ..MailboxHead::default() },
-            appended: vec![NewMessage { row: new, body: BodyId(Id::new(1, 2)), saved: 9, content }],
+            head: MailboxHead { modseq: ModSeq::new(head).unwrap(), ..MailboxHead::default() },
+            appended: vec![NewMessage { row: new, body, saved: 9, created, content }],
             changed: (1..20)
-                .map(|n| row(n, if n % 2 == 0 { FlagSet::SEEN } else { FlagSet::DRAFT }, 4))
+                .map(|n| row(n, if n % 2 == 0 { FlagSet::SEEN } else { FlagSet::DRAFT }, changed))
                 .collect(),
             expunged: vec![(ModSeq::new(4).unwrap(), NumSet::range(21, 29))],
         };
         let bytes = mailbox_content(&commit);
+        assert_eq!(bytes[0], version);
         let back = mailbox_from(&bytes).unwrap();
         assert_eq!((back.expected, back.head.clone()), (commit.expected, commit.head));
-        assert_eq!(back.appended, vec![(new, BodyId(Id::new(1, 2)), 9)]);
+        let arrival = Arrival { body, saved: 9, created };
+        assert_eq!(back.appended, [LoggedMessage { row: new, arrival }]);
         assert_eq!(back.changed.len(), 2);
         let flags = |rows: &[Row]| rows.iter().map(|r| (r.uid(), r.flags(), r.modseq())).collect::<Vec<_>>();
         assert_eq!(flags(&back.changed_rows().unwrap()), flags(&commit.changed));

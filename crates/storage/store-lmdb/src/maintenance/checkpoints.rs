@@ -114,7 +114,7 @@ fn content(index: &Index, txn: &RoTxn, mailbox: MailboxId, stored: StoredHead, u
                 }
             };
             let found = summary_from(seed(mailbox.0), uid, value).ok_or_else(missing())?;
-            checkpoint::add_message(&mut out, row, found.body, found.saved);
+            checkpoint::add_message(&mut out, row, found.arrival());
         }
     }
     if count != stored.head.counts.messages as usize {

@@ -12,7 +12,7 @@ use super::survey::Survey;
 use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
-use crate::index::summaries::record::{Origin, put_summary, summary_from};
+use crate::index::summaries::record::{Arrival, Origin, put_summary, summary_from};
 use crate::index::{Index, Indexed, Writing, damaged, summaries};
 use crate::log::reader::PackReader;
 use crate::log::record::{PACK_HEADER, body_record_len};
@@ -84,8 +84,7 @@ pub(crate) struct SummaryMaker<'a> {
 struct WithoutSummary {
     mailbox: MailboxId,
     uid: u32,
-    body: BodyId,
-    saved: i64,
+    arrival: Arrival,
 }
 
 impl SummaryMaker<'_> {
@@ -112,9 +111,9 @@ impl SummaryMaker<'_> {
                 txn.commit()?;
                 (txn, octets) = (self.index.write()?, 0);
             }
-            let WithoutSummary { mailbox, uid, body, saved, .. } = *message;
+            let WithoutSummary { mailbox, uid, arrival } = *message;
             let summary = self.summary(&mut txn, message)?;
-            put_summary(&mut value, seed(mailbox.0), uid, body, saved, &summary);
+            put_summary(&mut value, seed(mailbox.0), uid, arrival, &summary);
             summaries::put(self.index, &mut txn, mailbox, uid, &value)?;
             octets += value.len();
         }
@@ -127,7 +126,7 @@ impl SummaryMaker<'_> {
         let mut placed = Vec::with_capacity(messages.len());
         for message in messages {
             let location =
-                self.index.body(&txn, message.body)?.map(|location| (location.pack, location.offset));
+                self.index.body(&txn, message.arrival.body)?.map(|location| (location.pack, location.offset));
             placed.push((location, message));
         }
         placed.sort_by_key(|(location, _)| *location);
@@ -140,7 +139,7 @@ impl SummaryMaker<'_> {
         for item in summaries::records_after(self.index, txn, after)?.take(IN_ORDER) {
             let ((mailbox, uid), value) = item?;
             let found = summary_from(seed(mailbox.0), uid, value).ok_or_else(damaged("a new summary"))?;
-            bare.push(WithoutSummary { mailbox, uid, body: found.body, saved: found.saved });
+            bare.push(WithoutSummary { mailbox, uid, arrival: found.arrival() });
         }
         Ok(bare)
     }
@@ -148,7 +147,7 @@ impl SummaryMaker<'_> {
     /// The summary of a message, made from its body. If the body cannot be read, the summary in
     /// the old index. Otherwise an empty one, and each read of the message tries to rebuild it.
     fn summary(&mut self, txn: &mut Writing, message: &WithoutSummary) -> Result<Vec<u8>> {
-        let WithoutSummary { mailbox, uid, body, .. } = *message;
+        let WithoutSummary { mailbox, uid, arrival: Arrival { body, .. } } = *message;
         let why = match self.index.body(txn, body)? {
             None => "its body is in no pack".to_owned(),
             Some(location) => {

@@ -13,6 +13,7 @@ use crate::index::summaries::record::put_summary;
 use crate::index::{Writing, expunged, summaries};
 use crate::log::PackBytes;
 use crate::log::checkpoint::{self, Checkpoint};
+use crate::log::entry::LoggedMessage;
 
 /// Bytes of checkpoints of one index transaction.
 const STEP: u64 = 8 << 20;
@@ -87,12 +88,12 @@ impl Replay<'_> {
     ) -> Result<()> {
         let Checkpoint { upto, forgotten, head, expunged: went, messages } = checkpoint;
         let own = seed(mailbox.0);
-        for (row, body, saved) in &messages {
+        for LoggedMessage { row, arrival } in &messages {
             let uid = row.uid().value();
-            put_summary(&mut scratch.bytes, own, uid, *body, *saved, &[]);
+            put_summary(&mut scratch.bytes, own, uid, *arrival, &[]);
             summaries::put(self.index, txn, mailbox, uid, &scratch.bytes)?;
         }
-        rows::append(self.index, txn, mailbox, messages.iter().map(|(row, ..)| *row), scratch)?;
+        rows::append(self.index, txn, mailbox, messages.iter().map(|message| message.row), scratch)?;
         for (modseq, set) in &went {
             expunged::note(self.index, txn, mailbox, *modseq, set)?;
         }

@@ -14,7 +14,7 @@ use crate::index::checksum::seed;
 use crate::index::heads::StoredHead;
 use crate::index::logged::Logged;
 use crate::index::packs::PackState;
-use crate::index::summaries::record::{RecordKind, put_summary, summary_from};
+use crate::index::summaries::record::{Arrival, RecordKind, put_summary, summary_from};
 use crate::index::{Index, Reading, Writing, directory, expunged, heads, lists, rows, summaries};
 
 /// The index before the rebuild, at one moment.
@@ -84,8 +84,8 @@ impl NextNumbers {
 pub(crate) struct OldMailbox {
     pub(crate) stored: StoredHead,
     rows: Vec<Row>,
-    /// Body and SAVEDATE of each row; `None` if its record is damaged.
-    bodies: Vec<Option<(BodyId, i64)>>,
+    /// What each row's message came with; `None` if its record is damaged.
+    arrivals: Vec<Option<Arrival>>,
 }
 
 impl DirectoryPage {
@@ -161,13 +161,13 @@ impl OldIndex {
         if rows.len() != stored.head.counts.messages as usize {
             return None;
         }
-        let body = |row: &Row| {
+        let arrival = |row: &Row| {
             let uid = row.uid().value();
             let value = summaries::record(&self.index, &txn, mailbox, uid).ok()??;
-            summary_from(seed(mailbox.0), uid, value).map(|found| (found.body, found.saved))
+            summary_from(seed(mailbox.0), uid, value).map(|found| found.arrival())
         };
-        let bodies = rows.iter().map(body).collect();
-        Some(OldMailbox { stored, rows, bodies })
+        let arrivals = rows.iter().map(arrival).collect();
+        Some(OldMailbox { stored, rows, arrivals })
     }
 
     /// Notes of expunged messages of a mailbox.
@@ -194,13 +194,13 @@ impl OldIndex {
         rows::remove_all(to, txn, mailbox)?;
         summaries::remove_range(to, txn, mailbox, (0, u32::MAX))?;
         let (mut kept, mut value, mut left_out) = (Vec::with_capacity(old.rows.len()), Vec::new(), 0);
-        for (row, body) in old.rows.iter().zip(&old.bodies) {
-            let Some((body, saved)) = body else {
+        for (row, arrival) in old.rows.iter().zip(&old.arrivals) {
+            let Some(arrival) = arrival else {
                 left_out += 1;
                 continue;
             };
             let uid = row.uid().value();
-            put_summary(&mut value, seed(mailbox.0), uid, *body, *saved, &[]);
+            put_summary(&mut value, seed(mailbox.0), uid, *arrival, &[]);
             summaries::put(to, txn, mailbox, uid, &value)?;
             kept.push(*row);
         }

@@ -20,7 +20,7 @@ use crate::index::logged::Logged;
 use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
 use crate::index::summaries::record::{
-    Origin, RecordKind, SummaryRef, add_summary, put_summary, summary_from,
+    CREATED_LEN, Origin, RecordKind, SUMMARY_HEADER, SummaryRef, add_summary, put_summary, summary_from,
 };
 use crate::index::{
     Index, Writing, copied, directory, due, expunged, expunging, links, lists, removed, summaries,
@@ -89,7 +89,7 @@ fn filling_order(count: usize, longest: usize) -> impl Iterator<Item = usize> {
     const PAGE: usize = 4096 - 16;
     /// The bytes of a record in addition to the summary: its head, its place, the key, and what
     /// `put_summary` puts before it.
-    const BESIDE: usize = 8 + 2 + 20 + 28;
+    const BESIDE: usize = 8 + 2 + 20 + SUMMARY_HEADER + CREATED_LEN;
     /// With six or more records to a page, a second round saves too little.
     const MANY: usize = 6;
     let to_a_page = PAGE / (longest + BESIDE);
@@ -300,7 +300,7 @@ impl Apply<'_, '_> {
         for message in filling_order(new.len(), longest).filter_map(|at| new.get(at)) {
             let Content::New { summary, .. } = &message.content else { continue };
             let uid = message.row.uid().value();
-            put_summary(&mut self.scratch.bytes, own, uid, message.body, message.saved, summary);
+            put_summary(&mut self.scratch.bytes, own, uid, message.into(), summary);
             summaries::put(self.index, &mut self.txn, to, uid, &self.scratch.bytes)?;
         }
         Ok(())
@@ -370,10 +370,9 @@ impl Apply<'_, '_> {
         let own = (message.mailbox, message.uid.value());
         let location = read(own)?.map(|found| found.kind.origin().unwrap_or(own));
         let Some(location @ (mailbox, uid)) = location else { return Ok(CommitOutcome::Conflict) };
-        let Some(SummaryRef { saved, kind: RecordKind::Summary([]), .. }) = read(location)? else {
-            return Ok(CommitOutcome::Conflict);
-        };
-        put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, message.body, saved, summary);
+        let found = read(location)?.filter(|found| matches!(found.kind, RecordKind::Summary([])));
+        let Some(arrival) = found.map(|found| found.arrival()) else { return Ok(CommitOutcome::Conflict) };
+        put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, arrival, summary);
         summaries::put(self.index, &mut self.txn, mailbox, uid, &self.scratch.bytes)?;
         Ok(CommitOutcome::Done)
     }
@@ -435,7 +434,7 @@ impl Apply<'_, '_> {
             };
             let start = made.len();
             let uid = message.row.uid().value();
-            add_summary(&mut made, seed(to.0), uid, message.body, message.saved, summary);
+            add_summary(&mut made, seed(to.0), uid, message.into(), summary);
             places.push((uid, start..made.len()));
             longest = longest.max(summary.len());
         }

@@ -187,8 +187,13 @@ mod tests {
 
     #[test]
     fn messages_lists_and_records_have_a_weight() {
-        let message =
-            |content| NewMessage { row: rows(1, 1)[0], body: BodyId(Id::new(1, 2)), saved: 9, content };
+        let message = |content| NewMessage {
+            row: rows(1, 1)[0],
+            body: BodyId(Id::new(1, 2)),
+            saved: 9,
+            created: ModSeq::ZERO,
+            content,
+        };
         let bytes = |len: usize| Bytes::from(vec![0; len]);
         let new = message(Content::New { bytes: bytes(5_000), summary: bytes(900) });
         let copy = message(Content::CopyOf { mailbox: MailboxId(Id::new(1, 3)), uid: Uid::new(7).unwrap() });

@@ -280,7 +280,7 @@ impl Writer<'_> {
 fn note_commit(shared: &Shared, mailbox: MailboxId, content: &[u8]) {
     shared.unindexed.add_mailbox(mailbox);
     if let Some(logged) = entry::mailbox_from(content) {
-        logged.appended.iter().for_each(|(_, body, _)| shared.unindexed.add_body(*body));
+        logged.appended.iter().for_each(|message| shared.unindexed.add_body(message.arrival.body));
     }
 }
 

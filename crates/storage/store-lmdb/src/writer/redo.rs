@@ -30,7 +30,7 @@ use crate::index::summaries::record::put_summary;
 use crate::index::{Index, Writing, damaged, directory, expunged, expunging, lists, summaries};
 use crate::log::commit::Commit;
 use crate::log::disk::DiskFile;
-use crate::log::entry::{self, LoggedMailbox};
+use crate::log::entry::{self, LoggedMailbox, LoggedMessage};
 use crate::log::pair;
 use crate::log::reader::{PackReader, ReadFault};
 use crate::log::record::{Header, Kind, PACK_HEADER, PackFormat, RECORD_HEADER, body_record_len};
@@ -160,7 +160,7 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         let changed = logged.changed_rows().ok_or_else(damaged("a logged change of flags"))?;
         let LoggedMailbox { head, appended, expunged, .. } = logged;
         let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged, record };
-        put_mailbox(self.index, self.txn, change, appended.iter().map(|(row, ..)| *row), self.scratch)?;
+        put_mailbox(self.index, self.txn, change, appended.iter().map(|message| message.row), self.scratch)?;
         Ok(Redone::Done)
     }
 
@@ -181,13 +181,15 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
 
     /// Summaries of new messages, and the references to their bodies.
     fn messages(&mut self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<()> {
-        for (row, body, saved) in &logged.appended {
+        for LoggedMessage { row, arrival } in &logged.appended {
             let summary = match self.summaries {
-                MakeSummaries::AtOnce(reader, summarize) => self.add_reference(*body, reader, summarize)?,
+                MakeSummaries::AtOnce(reader, summarize) => {
+                    self.add_reference(arrival.body, reader, summarize)?
+                }
                 MakeSummaries::AtTheEnd => Vec::new(),
             };
             let uid = row.uid().value();
-            put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, *body, *saved, &summary);
+            put_summary(&mut self.scratch.bytes, seed(mailbox.0), uid, *arrival, &summary);
             summaries::put(self.index, self.txn, mailbox, uid, &self.scratch.bytes)?;
         }
         Ok(())

@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 
 use heed::types::Bytes;
 use heed::{Database, EnvOpenOptions};
-use posthaste_mail_model::{MailboxId, NumSet};
+use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_store::{Engine, StoreError, Stored, Unreadable};
 use posthaste_store_lmdb::{LmdbEngine, Options};
 
@@ -51,12 +51,13 @@ fn edit(dir: &Path, mailbox: MailboxId, uids: &[u32], change: impl Fn(Vec<u8>) -
     env.prepare_for_closing().wait();
 }
 
-type Seen = Vec<(u32, i64, Vec<u8>)>;
+/// UID, date saved, first mod-sequence and summary of each message.
+type Seen = Vec<(u32, i64, ModSeq, Vec<u8>)>;
 
 async fn listed(engine: &LmdbEngine, mailbox: MailboxId, uids: &NumSet) -> (Seen, NumSet) {
     let mut seen = Vec::new();
     let mut visit = |stored: Stored<'_>| {
-        seen.push((stored.uid.value(), stored.saved, stored.summary.to_vec()));
+        seen.push((stored.uid.value(), stored.saved, stored.created, stored.summary.to_vec()));
         ControlFlow::Continue(())
     };
     let Unreadable(unreadable) = engine.summaries(mailbox, uids, &mut visit).await.unwrap();
@@ -64,12 +65,15 @@ async fn listed(engine: &LmdbEngine, mailbox: MailboxId, uids: &NumSet) -> (Seen
 }
 
 /// The expected answers of a listing: the messages except `unreadable`, those in `made` with their
-/// internal dates as dates saved.
+/// internal dates as dates saved, and without their first mod-sequences.
 fn expected(world: &World, mailbox: MailboxId, unreadable: &[u32], made: &[u32]) -> Seen {
     let held = world.boxes[&mailbox].messages.iter().filter(|(uid, _)| !unreadable.contains(uid));
     held.map(|(uid, m)| {
-        let saved = if made.contains(uid) { i64::from(m.row.date()) } else { m.saved };
-        (*uid, saved, summarize(&m.bytes))
+        let (saved, created) = match made.contains(uid) {
+            true => (i64::from(m.row.date()), ModSeq::ZERO),
+            false => (m.saved, m.created),
+        };
+        (*uid, saved, created, summarize(&m.bytes))
     })
     .collect()
 }
@@ -108,9 +112,9 @@ async fn a_summary_that_was_added_later_is_made_again() {
         let (seen, unreadable) = listed(&engine, inbox, &uids.iter().copied().collect()).await;
         assert_eq!(unreadable, NumSet::range(3, 3), "added: {added}");
         let whole = expected(&world, inbox, &[3], &[1, 2]);
-        for ((uid, saved, summary), (of, was, made)) in seen.iter().zip(&whole) {
+        for ((uid, saved, created, summary), (of, was, came, made)) in seen.iter().zip(&whole) {
             let made: &[u8] = if added { made } else { b"" };
-            assert_eq!((uid, saved, &summary[..]), (of, was, made), "added: {added}");
+            assert_eq!((uid, saved, created, &summary[..]), (of, was, came, made), "added: {added}");
         }
         assert_eq!(seen.len(), 3);
     }
@@ -166,14 +170,18 @@ async fn a_damaged_record_is_repaired_from_the_body_it_names() {
         Some(value)
     });
     edit(dir.path(), inbox, &[92], |value| Some(value[..28].to_vec()));
-    // A damaged checksum, a damaged date (the bit that would make a link of it): the summary itself
-    // is the proof.
+    // A damaged kind: the bit that would make a link of it.
+    edit(dir.path(), inbox, &[52], |mut value| {
+        value[27] ^= 0x40;
+        Some(value)
+    });
+    // A damaged checksum, a damaged date: the summary itself is the proof.
     edit(dir.path(), inbox, &[50], |mut value| {
         value[0] ^= 0x80;
         Some(value)
     });
     edit(dir.path(), inbox, &[51], |mut value| {
-        value[27] ^= 0x40;
+        value[22] ^= 0x40;
         Some(value)
     });
     // Nothing is proved of these: another body's id, no id, no record. The other id is the next

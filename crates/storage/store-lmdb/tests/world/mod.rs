@@ -56,6 +56,7 @@ pub struct Message {
     pub row: Row,
     pub body: BodyId,
     pub saved: i64,
+    pub created: ModSeq,
     pub bytes: Bytes,
 }
 
@@ -235,7 +236,8 @@ impl World {
                 Content::New { bytes, .. } => bytes.slice_ref(seen(bytes)),
                 Content::CopyOf { mailbox, uid } => self.boxes[mailbox].messages[&uid.value()].bytes.clone(),
             };
-            let message = Message { row: new.row, body: new.body, saved: new.saved, bytes };
+            let &NewMessage { row, body, saved, created, .. } = new;
+            let message = Message { row, body, saved, created, bytes };
             held.messages.insert(new.row.uid().value(), message);
         }
         commit.head.counts = Counts::default();
@@ -259,7 +261,8 @@ impl World {
             commit.head.uid_next = uid.next().unwrap();
             let row = Row::new(uid, bytes.len() as u32, 1_700_000_000, FlagSet::EMPTY, commit.head.modseq);
             let content = Content::New { bytes: bytes.clone(), summary: summarize(bytes).into() };
-            commit.appended.push(NewMessage { row, body: *body, saved: 1_700_000_001, content });
+            let (body, created) = (*body, row.modseq());
+            commit.appended.push(NewMessage { row, body, saved: 1_700_000_001, created, content });
         }
         commit
     }
@@ -392,7 +395,8 @@ impl World {
             let old = message.row;
             let row = Row::new(uid, old.stored_size(), old.date(), old.flags(), commit.head.modseq);
             let content = Content::CopyOf { mailbox: from, uid: old.uid() };
-            commit.appended.push(NewMessage { row, body: message.body, saved: 1_700_000_002, content });
+            let (body, created) = (message.body, row.modseq());
+            commit.appended.push(NewMessage { row, body, saved: 1_700_000_002, created, content });
         }
         commit
     }
@@ -461,12 +465,12 @@ impl World {
                 Some(message) => summarize(&message.bytes),
                 None => s.summary.to_vec(),
             };
-            stored.push((s.uid.value(), s.body, s.saved, summary));
+            stored.push((s.uid.value(), s.body, s.saved, s.created, summary));
             ControlFlow::Continue(())
         };
         engine.summaries(id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap().refuse().unwrap();
-        let expected: Vec<_> =
-            held.messages.iter().map(|(uid, m)| (*uid, m.body, m.saved, summarize(&m.bytes))).collect();
+        let listed = |(uid, m): (&u32, &Message)| (*uid, m.body, m.saved, m.created, summarize(&m.bytes));
+        let expected: Vec<_> = held.messages.iter().map(listed).collect();
         assert_eq!(stored, expected);
         for message in held.messages.values() {
             let bytes = engine.read_body(message.body, 0..u64::MAX).await.unwrap();

@@ -143,7 +143,7 @@ impl Draft {
             let row = Row::new(uid, arrival.size, arrival.date, arrival.flags, head.modseq);
             rows.push(row);
             let Arrival { body, saved, content, .. } = arrival;
-            messages.push(NewMessage { row, body, saved, content });
+            messages.push(NewMessage { row, body, saved, created: head.modseq, content });
         }
         head.keywords = keywords;
         let modseq = head.modseq;

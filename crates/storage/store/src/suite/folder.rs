@@ -27,7 +27,12 @@ pub struct StoredMessage {
     pub summary: Bytes,
     /// SAVEDATE.
     pub saved: i64,
+    /// The mod-sequence with which the message came.
+    pub created: ModSeq,
 }
+
+/// A message as a listing shows it: UID, body, SAVEDATE, first mod-sequence, summary.
+pub type ListedMessage = (Uid, BodyId, i64, ModSeq, Vec<u8>);
 
 /// A mailbox as it should be.
 #[derive(Clone)]
@@ -116,7 +121,7 @@ impl Folder {
             head.uid_next = uid.next().unwrap();
             let row = Row::new(uid, size, 1_700_000_000 + uid.value(), flags, head.modseq);
             let saved = 1_800_000_000 + i64::from(uid.value());
-            appended.push(NewMessage { row, body, saved, content });
+            appended.push(NewMessage { row, body, saved, created: head.modseq, content });
         }
         self.commit_of(head, appended, Vec::new(), NumSet::new())
     }
@@ -167,7 +172,8 @@ impl Folder {
                     (self.kept[uid].bytes.clone(), self.kept[uid].summary.clone())
                 }
             };
-            let kept = StoredMessage { body: message.body, bytes, summary, saved: message.saved };
+            let &NewMessage { body, saved, created, .. } = message;
+            let kept = StoredMessage { body, bytes, summary, saved, created };
             self.kept.insert(message.row.uid(), kept);
         }
         self.view = self.view.apply(commit);
@@ -217,10 +223,10 @@ impl Folder {
 
     /// The engine's summaries of these UIDs.
     #[boxed]
-    pub async fn summaries(&self, uids: &NumSet) -> Vec<(Uid, BodyId, i64, Vec<u8>)> {
+    pub async fn summaries(&self, uids: &NumSet) -> Vec<ListedMessage> {
         let mut out = Vec::new();
         let mut visit = |s: crate::Stored<'_>| {
-            out.push((s.uid, s.body, s.saved, s.summary.to_vec()));
+            out.push((s.uid, s.body, s.saved, s.created, s.summary.to_vec()));
             ControlFlow::Continue(())
         };
         let unreadable = self.engine.summaries(self.id, uids, &mut visit).await.unwrap();
@@ -229,9 +235,9 @@ impl Folder {
     }
 
     /// The expected values.
-    pub fn expected_summaries(&self, uids: &NumSet) -> Vec<(Uid, BodyId, i64, Vec<u8>)> {
+    pub fn expected_summaries(&self, uids: &NumSet) -> Vec<ListedMessage> {
         let kept = self.kept.iter().filter(|(uid, _)| uids.contains(uid.value()));
-        kept.map(|(uid, k)| (*uid, k.body, k.saved, k.summary.to_vec())).collect()
+        kept.map(|(uid, k)| (*uid, k.body, k.saved, k.created, k.summary.to_vec())).collect()
     }
 }
 

@@ -39,7 +39,7 @@ pub use contents::{
     bodies_are_read_by_range, copies_share_their_body, one_body_for_many_recipients, references_are_counted,
     summaries_come_in_uid_order,
 };
-pub use folder::Folder;
+pub use folder::{Folder, ListedMessage};
 pub use full::a_folder_takes_as_many_as_it_may;
 pub use keywords::keywords_stay_with_their_messages;
 pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_cannot_be_read};

@@ -132,6 +132,9 @@ async fn remembered(to: &Arc<dyn Engine>, folder: &Folder) {
         assert!(changes.complete && changes.expunged.intersection(&folder.uids()).is_empty());
         assert_eq!(changes.expunged.intersection(there), there.difference(&folder.uids()), "since {since}");
     }
+    // SAVEDATE and CREATEDMODSEQ, too.
+    let (all, copy) = (NumSet::range(1, u32::MAX), Folder { engine: Arc::clone(to), ..folder.clone() });
+    assert!(copy.summaries(&all).await == folder.expected_summaries(&all), "what the messages came with");
 }
 
 /// A mailbox that holds other mail under the same id is not written to.

@@ -2,7 +2,7 @@
 //! small.
 //!
 //! Everything that a client may have stored stays valid: names, subscriptions, UIDVALIDITY, UIDs,
-//! flags, dates and the mod-sequence of each message. Only HIGHESTMODSEQ becomes higher than it
+//! flags, dates and both mod-sequences of each message. Only HIGHESTMODSEQ becomes higher than it
 //! was, because the commits of the transfer come after all that clients know of. So a client that
 //! requests changes since a mod-sequence (RFC 7162 §3.2.5) gets all of them; UIDs that are missing
 //! are reported as expunged.
@@ -27,10 +27,10 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid, UidValidity};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid, UidValidity};
 
 use self::earlier::{EARLIER, refuse_earlier};
-use self::writer::{Contents, MissingChanges, Writer, done};
+use self::writer::{Contents, MissingChanges, Writer, done, same_arrival};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::form::show_the_same;
@@ -467,7 +467,7 @@ impl<'e> Transfer<'e> {
                     let (here, there) =
                         tokio::try_join!(contents(self.from, id, batch), contents(self.to, place, batch))?;
                     let same = |((uid, a), (_, b)): ((&u32, &Contents), (&u32, &Contents))| {
-                        (a.body, a.saved) == (b.body, b.saved)
+                        same_arrival((a.body, a.saved, a.created), (b.body, b.saved, b.created))
                             && same_summary(batch, *uid, (&a.summary, &b.summary))
                             && show_the_same(&a.bytes, &b.bytes)
                     };
@@ -477,7 +477,8 @@ impl<'e> Transfer<'e> {
                     let (here, there) =
                         tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, place, batch))?;
                     let same = |((uid, a), (_, b)): ((&u32, &StoredSummary), (&u32, &StoredSummary))| {
-                        (a.0, a.1) == (b.0, b.1) && same_summary(batch, *uid, (&a.2, &b.2))
+                        same_arrival((a.0, a.1, a.2), (b.0, b.1, b.2))
+                            && same_summary(batch, *uid, (&a.3, &b.3))
                     };
                     !here.keys().eq(there.keys()) || !here.iter().zip(&there).all(same)
                 }
@@ -547,12 +548,12 @@ fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
     })
 }
 
-/// Body, date saved and summary of messages, by UID. One that cannot be read ends the transfer,
-/// because a copy must be complete.
+/// Body, date saved, first mod-sequence and summary of messages, by UID. One that cannot be read
+/// ends the transfer, because a copy must be complete.
 type Summaries = BTreeMap<u32, StoredSummary>;
 
-/// Body, date saved and summary.
-type StoredSummary = (BodyId, i64, Bytes);
+/// Body, date saved, first mod-sequence and summary.
+type StoredSummary = (BodyId, i64, ModSeq, Bytes);
 
 /// Whether the summaries of a message at both ends are the same. One that delivery did not make may
 /// have been made at one end alone.
@@ -569,7 +570,7 @@ async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<S
     let mut found = Summaries::new();
     let mut visit = |stored: crate::engine::Stored<'_>| {
         let summary = Bytes::copy_from_slice(stored.summary);
-        found.insert(stored.uid.value(), (stored.body, stored.saved, summary));
+        found.insert(stored.uid.value(), (stored.body, stored.saved, stored.created, summary));
         ControlFlow::Continue(())
     };
     engine.summaries(id, &uids, &mut visit).await?.refuse()?;
@@ -578,9 +579,9 @@ async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<S
 
 async fn contents(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<BTreeMap<u32, Contents>> {
     let found = summaries(engine, id, rows).await?;
-    let read = |(uid, (body, saved, summary))| async move {
+    let read = |(uid, (body, saved, created, summary))| async move {
         let bytes = engine.read_body(body, 0..u64::MAX).await?;
-        Ok((uid, Contents { body, saved, summary, bytes }))
+        Ok((uid, Contents { body, saved, created, summary, bytes }))
     };
     stream::iter(found).map(read).buffered(BODIES_AT_ONCE).try_collect().await
 }

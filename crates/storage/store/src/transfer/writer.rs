@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet, Uid};
 
 use crate::change::{CommitOutcome, Content, MailboxCommit, NewMessage};
 use crate::engine::Engine;
@@ -26,8 +26,18 @@ pub(super) struct MissingChanges {
 pub(super) struct Contents {
     pub(super) body: BodyId,
     pub(super) saved: i64,
+    pub(super) created: ModSeq,
     pub(super) summary: Bytes,
     pub(super) bytes: Bytes,
+}
+
+/// Body, date saved and first mod-sequence.
+pub(super) type Arrived = (BodyId, i64, ModSeq);
+
+/// Whether a message came in the same way at both ends. One may not know the first mod-sequence.
+pub(super) fn same_arrival(one: Arrived, other: Arrived) -> bool {
+    let knows = |(.., created): Arrived| created != ModSeq::ZERO;
+    (one.0, one.1) == (other.0, other.1) && (one.2 == other.2 || !knows(one) || !knows(other))
 }
 
 impl MissingChanges {
@@ -80,14 +90,15 @@ impl Writer<'_> {
         let Some(last) = batch.last() else { return Ok(()) };
         let mut appended = Vec::with_capacity(batch.len());
         for row in batch {
-            let Contents { body, saved, summary, bytes } =
+            let Contents { body, saved, created, summary, bytes } =
                 contents.remove(&row.uid().value()).ok_or(StoreError::Corrupt(format!(
                     "the summary of UID {} in mailbox {} is missing",
                     row.uid(),
                     self.id
                 )))?;
             self.counts.add(row);
-            appended.push(NewMessage { row: *row, body, saved, content: Content::New { bytes, summary } });
+            let content = Content::New { bytes, summary };
+            appended.push(NewMessage { row: *row, body, saved, created, content });
         }
         let uid_next = last.uid().next().ok_or(StoreError::UidsExhausted)?;
         let never = missing(rows, self.now.uid_next, uid_next);

@@ -5,7 +5,7 @@ use std::fmt::Arguments;
 use std::io::Write as _;
 
 use posthaste_imap_codec::{DateTime, print};
-use posthaste_mail_model::SeqNum;
+use posthaste_mail_model::{ModSeq, SeqNum};
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::Row;
 
@@ -110,11 +110,7 @@ fn column(out: &mut Vec<u8>, item: &ResponseItem, names: &mut FlagNames<'_>, sub
             date(out, i64::from(row.date()));
         }
         ResponseItem::Annotation(rendered) => out.extend_from_slice(rendered.of(row.uid().value())),
-        ResponseItem::ModSeq => {
-            out.extend_from_slice(b"MODSEQ (");
-            print::number(out, row.modseq().value());
-            out.push(b')');
-        }
+        ResponseItem::ModSeq => mod_seq(out, b"MODSEQ (", row.modseq()),
         _ => {}
     }
 }
@@ -168,6 +164,10 @@ pub(super) fn print_item(
             out.extend_from_slice(b"SAVEDATE ");
             date(out, stored.saved);
         }
+        ResponseItem::CreatedModSeq => {
+            // 1 if it is not known. Clients take the message for an old one.
+            mod_seq(out, b"CREATEDMODSEQ (", stored.created.max(ModSeq::ZERO.next()));
+        }
         ResponseItem::Preview => {
             // RFC 8970 §3
             out.extend_from_slice(b"PREVIEW ");
@@ -187,6 +187,12 @@ pub(super) fn print_item(
 fn formatted(out: &mut Vec<u8>, text: Arguments<'_>) {
     let written = out.write_fmt(text);
     debug_assert!(written.is_ok(), "a buffer has no room");
+}
+
+fn mod_seq(out: &mut Vec<u8>, label: &[u8], modseq: ModSeq) {
+    out.extend_from_slice(label);
+    print::number(out, modseq.value());
+    out.push(b')');
 }
 
 fn date(out: &mut Vec<u8>, unix_seconds: i64) {

@@ -44,6 +44,7 @@ pub(super) enum ResponseItem {
     /// Annotations: what is printed for each message is made before.
     Annotation(Arc<Rendered>),
     SaveDate,
+    CreatedModSeq,
     Preview,
     /// The preview under a name of the drafts.
     Snippet(SnippetName),
@@ -193,6 +194,7 @@ impl ResponseItem {
             | Self::GmMessageId
             | Self::GmThreadId
             | Self::SaveDate
+            | Self::CreatedModSeq
             | Self::Preview
             | Self::Snippet(_)
             | Self::Envelope
@@ -223,6 +225,7 @@ fn response_item(item: &FetchItem) -> ResponseItem {
         FetchItem::GmLabels => ResponseItem::GmLabels,
         FetchItem::Annotation(_) => ResponseItem::Annotation(Arc::default()),
         FetchItem::SaveDate => ResponseItem::SaveDate,
+        FetchItem::CreatedModSeq => ResponseItem::CreatedModSeq,
         FetchItem::Preview { .. } => ResponseItem::Preview,
         FetchItem::Snippet { name, .. } => ResponseItem::Snippet(*name),
         FetchItem::Envelope => ResponseItem::Envelope,

@@ -279,10 +279,10 @@ impl<'j> Job<'j> {
             return Ok(self.question.evaluate(&message, texts.as_deref()));
         }
         let question = Arc::clone(&self.question);
-        let Deferred { seq, row: &row, body, saved, summary, .. } = deferred;
+        let Deferred { seq, row: &row, body, saved, created, summary, .. } = deferred;
         let summary = summary.to_vec();
         let work = move || {
-            let message = Deferred::of((seq, &row), (body, saved), &summary).read()?;
+            let message = Deferred::of((seq, &row), (body, saved, created), &summary).read()?;
             Ok(question.evaluate(&message, texts.as_deref()))
         };
         self.service.heavy.run(self.account, work).await?

@@ -154,6 +154,7 @@ impl CommandPrinter {
             FetchItem::GmLabels => self.put("X-GM-LABELS"),
             FetchItem::Annotation(item) => self.annotation_item(item),
             FetchItem::SaveDate => self.put("SAVEDATE"),
+            FetchItem::CreatedModSeq => self.put("CREATEDMODSEQ"),
             FetchItem::Preview { lazy } => self.put(if *lazy { "PREVIEW (LAZY)" } else { "PREVIEW" }),
             FetchItem::Snippet { name, lazy } => {
                 self.put(name.name());

@@ -7,7 +7,7 @@ use posthaste_store::Result;
 use super::note::{LinkNote, NOTES_AT_ONCE, WINDOW, next_notes, notes_to};
 use crate::index::checksum::seed;
 use crate::index::summaries::record::{
-    Origin, RecordKind, SummaryRef, is_link_to, put_summary, summary_from,
+    CREATED_LEN, Origin, RecordKind, SUMMARY_HEADER, SummaryRef, is_link_to, put_summary, summary_from,
 };
 use crate::index::{Index, Writing, summaries};
 
@@ -146,8 +146,8 @@ fn detach_one(index: &Index, txn: &mut Writing, origin: Origin, (to, uid): Origi
         return Ok(Detached::Damaged);
     };
     let given = if summary.len() <= GIVEN_MAX { summary } else { &[] };
-    let mut own = Vec::with_capacity(given.len() + 32);
-    put_summary(&mut own, seed(to.0), uid, link.body, link.saved, given);
+    let mut own = Vec::with_capacity(given.len() + SUMMARY_HEADER + CREATED_LEN);
+    put_summary(&mut own, seed(to.0), uid, link.arrival(), given);
     summaries::put(index, txn, to, uid, &own)?;
     Ok(Detached::Done(own.len()))
 }
@@ -161,11 +161,11 @@ pub(crate) fn has_origin(index: &Index, txn: &RoTxn, (mailbox, uid): Origin, bod
 
 #[cfg(test)]
 mod tests {
-    use posthaste_mail_model::Id;
+    use posthaste_mail_model::{Id, ModSeq};
 
     use super::*;
     use crate::index::links::note::READ;
-    use crate::index::summaries::record::put_link;
+    use crate::index::summaries::record::{Arrival, put_link};
 
     /// Each round read the notes of all copies, so that the removal of a message with very many
     /// copies was quadratic.
@@ -176,12 +176,12 @@ mod tests {
         let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
         let mut txn = index.write().unwrap();
         let [from, to] = [1, 2].map(|n| MailboxId(Id::new(n, 9)));
-        let body = BodyId(Id::new(3, 9));
+        let arrival = Arrival { body: BodyId(Id::new(3, 9)), saved: 0, created: ModSeq::ZERO };
         let mut value = Vec::new();
-        put_summary(&mut value, seed(from.0), 1, body, 0, &[7; 100]);
+        put_summary(&mut value, seed(from.0), 1, arrival, &[7; 100]);
         summaries::put(&index, &mut txn, from, 1, &value).unwrap();
         for uid in 1..=COPIES {
-            put_link(&mut value, seed(to.0), uid, body, 0, (from, 1));
+            put_link(&mut value, seed(to.0), uid, arrival, (from, 1));
             summaries::put(&index, &mut txn, to, uid, &value).unwrap();
             LinkNote::new((from, 1), to, uid).put(&index, &mut txn).unwrap();
         }

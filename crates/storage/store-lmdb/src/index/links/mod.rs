@@ -1,6 +1,6 @@
 //! Copies that share the summary of the message from which they were copied.
 //!
-//! COPY of many neighbours writes no summaries but *links*: records of 48 bytes that name the
+//! COPY of many neighbours writes no summaries but *links*: records of 56 bytes that name the
 //! message whose summary is theirs, the *origin*. A copy of a copy links to the first origin, so
 //! that there is one step at most. A read follows links with a second cursor that walks along the
 //! origins. They are neighbours, too: other copies get no links, unless their summaries are long.

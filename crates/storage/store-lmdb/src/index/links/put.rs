@@ -52,7 +52,7 @@ pub(crate) fn put_links(
     let mut note: Option<LinkNote> = None;
     for (message, &origin) in copies.iter().zip(origins) {
         let uid = message.row.uid().value();
-        put_link(&mut value, own, uid, message.body, message.saved, origin);
+        put_link(&mut value, own, uid, message.into(), origin);
         summaries::put(index, txn, to, uid, &value)?;
         if !note.as_mut().is_some_and(|note| note.takes(origin, uid)) {
             let full = note.replace(LinkNote::new(origin, to, uid));

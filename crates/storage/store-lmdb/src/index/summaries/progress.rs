@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use posthaste_mail_model::{MailboxId, NumSet, Uid};
 use posthaste_store::{Stored, Unreadable, Visit};
 
+use super::record::Arrival;
 use super::repair::{Examined, Repaired};
 
 /// Damaged messages of one call that are logged one by one: twenty show what happened. A mailbox
@@ -46,11 +47,12 @@ impl Progress {
             let Some(of) = Uid::new(uid) else { continue };
             match examined {
                 Examined::Expunged => {}
-                Examined::Found(Repaired { body, saved, summary, is_made }) => {
+                Examined::Found(Repaired { arrival, summary, is_made }) => {
+                    let Arrival { body, saved, created } = arrival;
                     if is_made {
                         self.log(uid, "the summary is damaged; it was rebuilt from the body");
                     }
-                    visit(Stored { uid: of, body, saved, summary: &summary, is_shared: false })?;
+                    visit(Stored { uid: of, body, saved, created, summary: &summary, is_shared: false })?;
                 }
                 Examined::Lost(why) => {
                     self.log(uid, &why);

@@ -4,10 +4,10 @@
 //! | record | used fields | answer |
 //! | --- | --- | --- |
 //! | intact, and so is the origin of a link | all | the stored summary |
-//! | intact link, origin damaged or missing | body, SAVEDATE | the rebuilt summary |
-//! | damaged; the rebuilt summary matches the checksum | body, SAVEDATE | the rebuilt summary |
-//! | damaged; the rebuilt summary equals the stored one | body; SAVEDATE is replaced by the internal date | the rebuilt summary |
-//! | damaged link, whose origin is intact and has the same body | body; SAVEDATE is replaced by the internal date | the rebuilt summary |
+//! | intact link, origin damaged or missing | body, SAVEDATE, first mod-sequence | the rebuilt summary |
+//! | damaged; the rebuilt summary matches the checksum | body, SAVEDATE, first mod-sequence | the rebuilt summary |
+//! | damaged; the rebuilt summary equals the stored one | body; SAVEDATE is replaced by the internal date, and the first mod-sequence is not known | the rebuilt summary |
+//! | damaged link, whose origin is intact and has the same body | as in the line before | the rebuilt summary |
 //! | anything else, or no record | no field | the message is named as unreadable |
 //!
 //! A body is used only if it is as long as the message's row says. A damaged record may name the
@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use heed::RoTxn;
-use posthaste_mail_model::{BodyId, Id, MailboxId};
+use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq};
 use posthaste_store::form::lacks_items;
 use posthaste_store::{Result, Row, StoreError};
 
@@ -23,8 +23,8 @@ use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::rows::RowWalk;
 use crate::index::summaries::record::{
-    Origin, RecordKind, SUMMARY_HEADER, is_summary_good, origin_from, put_summary, summary_from,
-    summary_parts,
+    Arrival, CREATED_LEN, Origin, RecordKind, SUMMARY_HEADER, date_in, is_summary_good, origin_from,
+    put_summary, summary_from, summary_parts,
 };
 use crate::index::summaries::table;
 use crate::shared::{Shared, summary_of};
@@ -52,8 +52,7 @@ pub(crate) enum Examined {
 
 /// A message that can be visited.
 pub(crate) struct Repaired {
-    pub(super) body: BodyId,
-    pub(super) saved: i64,
+    pub(super) arrival: Arrival,
     pub(super) summary: Vec<u8>,
     pub(super) is_made: bool,
 }
@@ -85,7 +84,7 @@ impl<'m> Repair<'m> {
     /// The summary of a message of this body, for a copy of it.
     pub(super) fn for_copy(&self, txn: &RoTxn, uid: u32, body: BodyId) -> Result<Vec<u8>> {
         let why = match self.find_in(txn, uid)? {
-            Examined::Found(found) if found.body == body => {
+            Examined::Found(found) if found.arrival.body == body => {
                 if found.is_made {
                     let what = "the summary is damaged; its copy gets one that was rebuilt from the body";
                     tracing::error!(mailbox = %self.mailbox, uid, what, "damage in the index");
@@ -120,30 +119,29 @@ impl<'m> Repair<'m> {
         let Some(found) = summary_parts(record) else {
             return Ok(Examined::Lost("the record of the summary is too short".into()));
         };
-        let (body, saved) = (found.body, found.saved);
+        let arrival = found.arrival();
+        let body = arrival.body;
         let stored = match found.kind {
             RecordKind::Summary(summary) => Some(summary),
             RecordKind::Link(origin) => self.summary_at(txn, origin, body)?,
         };
         if let Some(summary) = stored {
-            return Ok(Examined::Found(Repaired { body, saved, summary: summary.to_vec(), is_made: false }));
+            return Ok(Examined::Found(Repaired { arrival, summary: summary.to_vec(), is_made: false }));
         }
         Ok(match self.made(txn, body, &row) {
-            Ok(summary) => Examined::Found(Repaired { body, saved, summary, is_made: true }),
+            Ok(summary) => Examined::Found(Repaired { arrival, summary, is_made: true }),
             Err(why) => Examined::Lost(why),
         })
     }
 
-    /// The body and the date from a record whose checksum is wrong.
+    /// The body, and when the message came, from a record whose checksum is wrong.
     fn of_damaged(&self, txn: &RoTxn, record: &[u8], row: &Row) -> Result<Examined> {
         let lost = |why: &str| Examined::Lost(format!("the record of the summary is damaged, and {why}"));
         let Some((header, rest)) = record.split_first_chunk::<SUMMARY_HEADER>() else {
             return Ok(lost("too short"));
         };
-        let (Some(id), Some(saved)) = (header[4..].first_chunk(), header[20..].first_chunk()) else {
-            return Ok(lost("too short"));
-        };
-        let (body, saved) = (BodyId(Id::from_bytes(*id)), i64::from_le_bytes(*saved));
+        let Some(id) = header[4..].first_chunk() else { return Ok(lost("too short")) };
+        let body = BodyId(Id::from_bytes(*id));
         let stored = match self.body(txn, body, row) {
             Ok(stored) => stored,
             Err(why) => return Ok(lost(&why)),
@@ -153,24 +151,31 @@ impl<'m> Repair<'m> {
         let added = lacks_items(&stored).then(|| (self.shared.summarize)(&stored));
         let summaries = || std::iter::once(&delivered).chain(&added);
         let mut whole = Vec::with_capacity(record.len());
-        for summary in summaries() {
-            put_summary(&mut whole, seed(self.mailbox.0), row.uid().value(), body, saved, summary);
-            if whole.get(..4) == header.get(..4) {
-                let summary = summary.clone();
-                return Ok(Examined::Found(Repaired { body, saved, summary, is_made: true }));
+        let uid = row.uid().value();
+        for arrival in arrivals(body, (header, rest), row) {
+            for summary in summaries() {
+                put_summary(&mut whole, seed(self.mailbox.0), uid, arrival, summary);
+                if whole.get(..4) == header.get(..4) {
+                    let summary = summary.clone();
+                    return Ok(Examined::Found(Repaired { arrival, summary, is_made: true }));
+                }
             }
         }
-        // The checksum itself is damaged, or the date.
-        let saved = i64::from(row.date());
-        let found = |summary| Ok(Examined::Found(Repaired { body, saved, summary, is_made: true }));
-        if let Some(summary) = summaries().find(|summary| rest == summary.as_slice()) {
-            return found(summary.clone());
+        // The checksum itself is damaged, or the date, or the first mod-sequence.
+        let arrival = Arrival { body, saved: i64::from(row.date()), created: ModSeq::ZERO };
+        let found = |summary| Ok(Examined::Found(Repaired { arrival, summary, is_made: true }));
+        for content in contents(rest) {
+            if let Some(summary) = summaries().find(|summary| content == summary.as_slice()) {
+                return found(summary.clone());
+            }
+            // A link has no summary of its own. It gets the one that delivery makes.
+            if let Some(origin) = origin_from(content)
+                && self.summary_at(txn, origin, body)?.is_some()
+            {
+                return found(delivered);
+            }
         }
-        // A link has no summary of its own. It gets the one that delivery makes.
-        match origin_from(rest) {
-            Some(origin) if self.summary_at(txn, origin, body)?.is_some() => found(delivered),
-            _ => Ok(lost("no summary of the body that it names matches the rest of it")),
-        }
+        Ok(lost("no summary of the body that it names matches the rest of it"))
     }
 
     /// The summary of an origin, if that is intact and of this body.
@@ -205,4 +210,23 @@ impl<'m> Repair<'m> {
         }
         self.shared.read_body(body, 0..u64::MAX).map_err(|error| error.to_string())
     }
+}
+
+/// What may follow the header of a damaged record, whose kind may be wrong: with the first
+/// mod-sequence before it, and without.
+fn contents(rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    rest.get(CREATED_LEN..).into_iter().chain(std::iter::once(rest))
+}
+
+/// When the message of a damaged record may have come: with the mod-sequence that follows the
+/// header, with that of its row, or nobody knows.
+fn arrivals(
+    body: BodyId,
+    (header, rest): (&[u8; SUMMARY_HEADER], &[u8]),
+    row: &Row,
+) -> impl Iterator<Item = Arrival> + use<> {
+    let stored = rest.first_chunk().and_then(|created| ModSeq::new(u64::from_le_bytes(*created)));
+    let saved = date_in(header);
+    let created = stored.into_iter().chain([row.modseq(), ModSeq::ZERO]);
+    created.map(move |created| Arrival { body, saved, created })
 }

@@ -18,7 +18,7 @@ use crate::index::checksum::seed;
 use crate::index::chunk::uid_of;
 use crate::index::links::{Follow, GAP};
 use crate::index::prefetch::prefetch;
-use crate::index::summaries::record::{LINK_LEN, RecordKind, is_summary_good, summary_parts};
+use crate::index::summaries::record::{Arrival, LINK_LEN, RecordKind, is_summary_good, summary_parts};
 use crate::index::verified;
 use crate::shared::Shared;
 
@@ -211,7 +211,8 @@ impl<'w> SummaryWalk<'w> {
             },
         };
         self.octets += summary.len();
-        let next = visit(Stored { uid: of, body: found.body, saved: found.saved, summary, is_shared });
+        let Arrival { body, saved, created } = found.arrival();
+        let next = visit(Stored { uid: of, body, saved, created, summary, is_shared });
         if self.octets < SLICE_OCTETS || next.is_break() {
             return Ok(next);
         }
