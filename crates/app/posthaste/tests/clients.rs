@@ -5,11 +5,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use posthaste_testkit::{
-    Mbsync, Server, ServerBuilder, client_tests_wanted, message, run_client, run_python,
+    Mbsync, Server, ServerBuilder, client_library, client_tests_wanted, message, run_client, run_python,
 };
 
 const USER: &str = "ana@example.org";
@@ -65,28 +65,12 @@ fn perl_s_imapclient_does_a_full_round() {
     assert!(said.contains("imapclient: done"), "{said}");
 }
 
-/// The folder that `scripts/client-libraries` fills, or `None` without the program that would run
-/// it.
-fn library(name: &str, program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap();
-    if !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
-        println!("SKIPPED: there is no {program} for {name}");
-        return None;
-    }
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
-    let folder = cache.join("posthaste/client-libraries").join(name);
-    assert!(folder.is_dir(), "there is no {}: scripts/client-libraries fetches it", folder.display());
-    Some(folder)
-}
-
 #[test]
 fn python_s_imapclient_does_a_full_round() {
     if !client_tests_wanted() {
         return;
     }
-    let Some(library) = library("imapclient-4.1.0", "python3") else { return };
+    let Some(library) = client_library("imapclient-4.1.0", "python3") else { return };
     let server = server_like_gmail();
     let port = server.address("imap").port().to_string();
     let mut python = Command::new("python3");
@@ -109,7 +93,7 @@ fn imapflow_does_a_full_round() {
     if !client_tests_wanted() {
         return;
     }
-    let Some(library) = library("imapflow-1.7.8", "node") else { return };
+    let Some(library) = client_library("imapflow-1.7.8", "node") else { return };
     let server = server();
     let said = run_in_node(&library, include_str!("clients/imapflow_round.js"), &server);
     assert!(said.contains("imapflow: done"), "{said}");
@@ -120,7 +104,7 @@ fn node_imap_does_a_full_round_with_labels() {
     if !client_tests_wanted() {
         return;
     }
-    let Some(library) = library("node-imap-0.9.6", "node") else { return };
+    let Some(library) = client_library("node-imap-0.9.6", "node") else { return };
     let server = server_like_gmail();
     let said = run_in_node(&library, include_str!("clients/node_imap_round.js"), &server);
     assert!(said.contains("node-imap: done"), "{said}");
@@ -144,7 +128,7 @@ fn angus_mail_does_a_full_round() {
     if !client_tests_wanted() {
         return;
     }
-    let Some(library) = library("angus-2.0.3", "javac") else { return };
+    let Some(library) = client_library("angus-2.0.3", "javac") else { return };
     let server = server();
     let mut java = Command::new("java");
     java.arg("-Dfile.encoding=UTF-8").arg("-cp").arg(library.join("*"));

@@ -170,7 +170,7 @@ const DAY: u32 = 24 * 60;
 /// A meeting every other week, on Tuesdays and Thursdays from 9:00 to 10:30 in Central Europe, from
 /// 2023-11-14 to 2023-11-28.
 pub fn series() -> Message {
-    series_with(&[], &[], &[])
+    series_with(FIRST, 14, &[], &[], &[])
 }
 
 /// The same. The meeting of 2023-11-16 is moved to 2023-11-17, from 10:00 to 10:30, and is called
@@ -189,7 +189,7 @@ pub fn changed_series() -> Message {
         b"\x05\0M\0o\0v\0e\0d\0",
         &numbers(&[0, 0]),
     ];
-    series_with(&[FIRST + 2 * DAY], &[FIRST + 3 * DAY], &details.concat())
+    series_with(FIRST, 14, &[FIRST + 2 * DAY], &[FIRST + 3 * DAY], &details.concat())
 }
 
 /// The same, with this many moved meetings, each by an hour.
@@ -201,21 +201,27 @@ pub fn often_changed_series(count: u16) -> Message {
         details.extend([begin + 60, begin + 150, begin].iter().flat_map(|n| n.to_le_bytes()));
         details.extend([0; 2]);
     }
-    series_with(&days, &days, &details)
+    series_with(FIRST, 14, &days, &days, &details)
 }
 
-/// The series with days that are deleted or changed, days that have a changed meeting, and details
-/// of these.
-fn series_with(deleted: &[u32], changed: &[u32], details: &[u8]) -> Message {
+/// [`series`] from 2024-03-05 to 2024-04-30, without 2024-04-16. Summer time begins on 2024-03-31.
+pub fn series_into_summer() -> Message {
+    let first = FIRST + 112 * DAY;
+    series_with(first, 56, &[first + 42 * DAY], &[], &[])
+}
+
+/// A series from this day on, for so many days. Some days are deleted or changed, and some have a
+/// changed meeting, with details of these.
+fn series_with(first: u32, days: u32, deleted: &[u32], changed: &[u32], details: &[u8]) -> Message {
     let mut pattern: Vec<u8> =
         [0x3004_u16, 0x3004, 0x200B, 1, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
     let mut add = |numbers: &[u32]| pattern.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
     add(&[0, 2, 0, 0b001_0100, 0x2021, 3, 1]);
-    for days in [deleted, changed] {
-        add(&[u32::try_from(days.len()).unwrap_or_default()]);
-        add(days);
+    for list in [deleted, changed] {
+        add(&[u32::try_from(list.len()).unwrap_or_default()]);
+        add(list);
     }
-    add(&[FIRST, FIRST + 14 * DAY, 0x3006, 0x3009, 9 * 60, 10 * 60 + 30]);
+    add(&[first, first + days * DAY, 0x3006, 0x3009, 9 * 60, 10 * 60 + 30]);
     pattern.extend(details);
     let mut zone: Vec<u8> = [-60_i32, 0, -60].iter().flat_map(|n| n.to_le_bytes()).collect();
     for change in [[0_u16, 0, 10, 0, 5, 3, 0, 0, 0], [0, 0, 3, 0, 5, 2, 0, 0, 0]] {
@@ -228,6 +234,21 @@ fn series_with(deleted: &[u32], changed: &[u32], details: &[u8]) -> Message {
         Property::named(named::TIME_ZONE_STRUCT, Value::Binary(zone)),
     ]);
     series
+}
+
+/// A task of 2023-11-15, which is due on the next day. Half of it is done.
+pub fn task() -> Message {
+    const BEGIN: u64 = TIME + 6_400 * 10_000_000;
+    let mut task = with_html("Bake; a cake", "<p>with nuts</p>");
+    task.attributes = vec![Attribute { id: attribute::MESSAGE_CLASS, data: b"IPM.Task\0".to_vec() }];
+    task.properties.extend([
+        Property::named(named::TASK_START_DATE, Value::Time(BEGIN)),
+        Property::named(named::TASK_DUE_DATE, Value::Time(BEGIN + 24 * HOUR)),
+        Property::named(named::TASK_STATUS, Value::Int32(1)),
+        Property::named(named::PERCENT_COMPLETE, Value::Float64(0.5_f64.to_bits())),
+        Property::named(named::TASK_GLOBAL_ID, Value::Binary(vec![0xAB, 1])),
+    ]);
+    task
 }
 
 /// A contact.

@@ -50,7 +50,7 @@ pub use memory::CountingAllocator;
 pub use messages::{Mbox, message, message_by};
 #[cfg(feature = "piped")]
 pub use piped::Piped;
-pub use python::{PYTHON_SESSIONS, client_tests_wanted, run_client, run_python};
+pub use python::{PYTHON_SESSIONS, client_library, client_tests_wanted, run_client, run_python};
 pub use random::Random;
 pub use script::script;
 pub use server::{Server, ServerBuilder, Stopped, command, free_port};

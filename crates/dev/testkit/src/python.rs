@@ -1,6 +1,7 @@
 //! Other people's clients, run from a test with a deadline and shown in full when they fail.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,21 @@ pub fn client_tests_wanted() -> bool {
         eprintln!("skipped: POSTHASTE_TEST_CLIENTS=no");
     }
     wanted
+}
+
+/// The folder that `scripts/client-libraries` fills, or `None` without the program that would run
+/// it.
+pub fn client_library(name: &str, program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+        println!("SKIPPED: there is no {program} for {name}");
+        return None;
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
+    let folder = cache.unwrap_or_else(home).join("posthaste/client-libraries").join(name);
+    assert!(folder.is_dir(), "there is no {}: scripts/client-libraries fetches it", folder.display());
+    Some(folder)
 }
 
 /// Runs a client to its end and returns its stdout and stderr. Panics with both if it fails.

@@ -28,7 +28,7 @@ use crate::summarize::structure_unless_rich;
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
 /// converted at delivery. A program that gives other bytes has another number.
-pub const CONVERSION: u32 = 12;
+pub const CONVERSION: u32 = 13;
 
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;

@@ -64,14 +64,19 @@ async fn rich_mail_is_converted_for_those_who_want_it() {
     assert_eq!(inbox(&delivery, &ben).await[1..], [text(&mime), text(&message("plain"))]);
 }
 
-/// The server's format is that of accounts that have none of their own.
+/// The server's format is that of accounts that have none of their own. The originals that it keeps
+/// are those of all accounts.
 #[tokio::test]
 async fn the_server_has_a_format_for_all_accounts() {
     let format = FormatSettings { format: Format::Mime, keep_original: true };
     let options = DeliveryOptions { message_len_max: 1 << 20, format, ..DeliveryOptions::default() };
     let (delivery, ana) = delivery_with(options).await;
     let ben = add_with(&delivery, "ben@example.org", Format::Keep).await;
-    let recipients = [delivery.resolve(&ana.name).await.unwrap(), delivery.resolve(&ben.name).await.unwrap()];
+    let cyd = add_with(&delivery, "cyd@example.org", Format::Mime).await;
+    let mut recipients = Vec::new();
+    for account in [&ana, &ben, &cyd] {
+        recipients.push(delivery.resolve(&account.name).await.unwrap());
+    }
     let rich = samples::mail(&samples::note());
     let engine = delivery.store().engine();
     let mut forms = Vec::new();
@@ -79,7 +84,7 @@ async fn the_server_has_a_format_for_all_accounts() {
         let stored = engine.read_body(delivered.unwrap().body, 0..u64::MAX).await.unwrap();
         forms.push(FormHeader::of(&stored).map(|header| header.form));
     }
-    assert_eq!(forms, [Some(Form::WithOriginal), Some(Form::Rich)]);
+    assert_eq!(forms, [Some(Form::WithOriginal), Some(Form::Rich), Some(Form::WithOriginal)]);
     assert_eq!(inbox(&delivery, &ana).await, inbox(&delivery, &ben).await);
 }
 

@@ -186,11 +186,13 @@ pub struct Account {
 }
 
 impl Account {
-    /// The settings for the account's stored messages. `server`: the server's for all accounts.
+    /// The settings for the account's stored messages. `server`: the server's for all accounts. An
+    /// account with a format of its own keeps rich originals, too, if the server keeps them: a
+    /// discarded one cannot be made again.
     pub fn stored_as(&self, server: FormatSettings) -> FormatSettings {
-        match self.format {
-            Some(format) => FormatSettings { format, keep_original: self.keep_original },
-            None => FormatSettings { keep_original: server.keep_original || self.keep_original, ..server },
+        FormatSettings {
+            format: self.format.unwrap_or(server.format),
+            keep_original: server.keep_original || self.keep_original,
         }
     }
 

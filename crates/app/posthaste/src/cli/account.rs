@@ -128,7 +128,8 @@ pub struct Settings {
     #[arg(long, value_enum)]
     pub format: Option<AccountFormat>,
     /// With the format `mime`: whether to keep the rich message as well as the MIME made of it.
-    /// `posthaste convert` can then convert it back.
+    /// `posthaste convert` can then convert it back. `store.keep_original` keeps it for all
+    /// accounts.
     #[arg(long, value_name = "BOOL")]
     pub keep_original: Option<bool>,
     /// The largest size of the account's mail, for example `2 GiB`; `none`: the configuration's

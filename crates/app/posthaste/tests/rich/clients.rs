@@ -10,7 +10,7 @@ use posthaste_tnef::samples;
 use crate::{ANA, BEN, CYD, PASSWORD, send, server};
 
 /// An account of each format, with these messages, delivered by LMTP.
-fn three_formats(messages: &[Vec<u8>]) -> Server {
+pub(crate) fn three_formats(messages: &[Vec<u8>]) -> Server {
     let server = server();
     let added = server.command(&["account", "add", CYD, "--format", "rich", "--password-stdin"], PASSWORD);
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
@@ -299,7 +299,7 @@ fn sample(name: &str) -> PathBuf {
 }
 
 /// A message with such a sample. Without it the test fails.
-fn foreign(name: &str) -> Vec<u8> {
+pub(crate) fn foreign(name: &str) -> Vec<u8> {
     let path = sample(name);
     let tnef = std::fs::read(&path)
         .unwrap_or_else(|e| panic!("{}: {e}; scripts/test fetches the samples", path.display()));

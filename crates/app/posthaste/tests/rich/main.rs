@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod calendars;
 mod clients;
 mod convert;
 mod new_uids;

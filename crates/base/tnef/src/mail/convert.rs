@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 
 use super::body::TextBudget;
 use super::entity::{Entity, Printer};
-use super::headers::header_fields;
+use super::headers::{header_fields, subject_or};
 use super::look::{is_rich, might_be_rich};
 use super::outer_text::{Essence, Outer, PartRole, Texts};
 use super::people::People;
@@ -255,7 +255,8 @@ impl<'m> Conversion<'m> {
         let fields = header_fields(&rich, &own).into_iter();
         let missing: Vec<_> = fields.filter(|(name, _)| field(name).is_none() && may_add(name)).collect();
         let people = own.with_header(field);
-        let mut whole = Whole::of(&rich, &people, &mut self.budget)?;
+        let subject = subject_or(&rich, field("subject"));
+        let mut whole = Whole::of(&rich, &people, subject.as_deref(), &mut self.budget)?;
         if !self.has_others(part) {
             whole.add_report(&rich, &mut self.budget)?;
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use posthaste_mime_summary::{HeaderFields, InBounds, Structure};
+use posthaste_mime_summary::{HeaderFields, InBounds, Structure, decode_words};
 
 use super::body::TextBudget;
 use super::calendar::Method;
@@ -111,6 +111,12 @@ pub(super) fn subject(message: &Message) -> Option<String> {
         .text(property::SUBJECT)
         .or_else(|| message.attribute_text(attribute::SUBJECT))
         .or_else(|| message.text(property::NORMALIZED_SUBJECT))
+}
+
+/// The same, or the subject in the header around it: a writer may leave out what that has.
+pub(super) fn subject_or(message: &Message, field: Option<Vec<u8>>) -> Option<String> {
+    let around = || field.map(|value| header::clean(&decode_words(&value))).filter(|text| !text.is_empty());
+    subject(message).or_else(around)
 }
 
 /// The header fields that properties hold.

@@ -54,6 +54,16 @@ fn an_answer_is_requested_unless_the_organizer_wants_none() {
     }
 }
 
+/// RFC 5546 §3.2.2: a request has a summary. TNEF may leave out what the header has.
+#[test]
+fn a_meeting_without_a_subject_has_that_of_the_header() {
+    let mut meeting = samples::meeting(REQUEST);
+    meeting.properties.retain(|one| one.id != property::SUBJECT);
+    let header = "From: a@x.example\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?= a, b\r\n";
+    let calendar = calendar(&converted(&bare(header, &meeting)));
+    assert!(calendar.contains("\r\nSUMMARY:Gr\u{fc}\u{df}e a\\, b\r\n"), "{calendar}");
+}
+
 /// RFC 5545 §3.2.18.
 #[test]
 fn a_delegate_who_sends_for_another_person_is_named() {

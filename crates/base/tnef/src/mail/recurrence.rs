@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 
-use time::OffsetDateTime;
+use time::{Date, Month, OffsetDateTime};
 
 use super::changes::{Change, changes};
 use super::dates;
@@ -132,6 +132,8 @@ struct Pattern {
     /// Days with a changed one.
     changed: Vec<i64>,
     changes: Vec<Change>,
+    /// Days that the rule cannot express: [`ends_of_february`].
+    added: Vec<i64>,
 }
 
 impl Pattern {
@@ -171,9 +173,16 @@ impl Pattern {
         if let Some(day) = WEEKDAYS.get(usize::try_from(first_weekday).unwrap_or(usize::MAX)) {
             let _ = write!(rule, ";WKST={day}");
         }
-        let count = if end == 0x2022 { count } else { 0 };
-        let last = (end == 0x2021).then_some(last);
-        Ok(Some(Self { rule, count, last, first, starts_at, ends_at, deleted, changed, changes }))
+        let has_last = matches!(end, ENDS_ON_DAY | ENDS_BY_COUNT);
+        let added = match (frequency, kind, specific.0) {
+            (0x200C, 2, day @ 29..=30) => ends_of_february(day, period, first, has_last.then_some(last)),
+            _ => Vec::new(),
+        };
+        // The count of a rule would be without the days that are added.
+        let has_count = end == ENDS_BY_COUNT && added.is_empty();
+        let count = if has_count { count } else { 0 };
+        let last = (has_last && !has_count).then_some(last);
+        Ok(Some(Self { rule, count, last, first, starts_at, ends_at, deleted, changed, changes, added }))
     }
 
     /// The days that have no occurrence, and those that have another one. An event of its own says
@@ -196,7 +205,8 @@ impl Pattern {
         let start = self.first + self.starts_at;
         let mut lines = form.times(start, start + self.ends_at - self.starts_at);
         lines.push(format!("RRULE:{}{}", self.rule, self.until(form)));
-        let (left_out, added) = self.exceptions(own);
+        let (left_out, mut added) = self.exceptions(own);
+        added.extend(&self.added);
         for (name, days) in [("EXDATE", left_out), ("RDATE", added)] {
             lines.extend(days.iter().map(|day| form.property(name, day + self.starts_at)));
         }
@@ -231,6 +241,30 @@ fn days(reader: &mut Reader<'_>) -> Result<Vec<i64>, Damage> {
     (0..count).map(|_| reader.u32(WHAT).map(i64::from)).collect()
 }
 
+/// Values of EndType: MS-OXOCAL §2.2.1.44.1. In both, the day of the last occurrence is known.
+const ENDS_ON_DAY: u32 = 0x2021;
+const ENDS_BY_COUNT: u32 = 0x2022;
+
+/// The last days of February among the occurrences of a monthly series on day 29 or 30, where
+/// February lacks that day. A rule with a choice of days (BYSETPOS) would have them, too, but the
+/// parser of Thunderbird reads it as every one of these days. Those of the first twenty years are
+/// enough for a series without an end.
+fn ends_of_february(day: u32, period: u32, first: i64, last: Option<i64>) -> Vec<i64> {
+    const YEARS: usize = 20;
+    let Some((begin, epoch)) = at(first).zip(at(0)) else { return Vec::new() };
+    let ends = (begin.year()..).take(YEARS).filter_map(|year| {
+        let date = |day| Date::from_calendar_date(year, Month::February, day).ok();
+        date(29).or_else(|| date(28))
+    });
+    let months = |date: Date| i64::from(date.year()) * 12 + i64::from(u8::from(date.month()));
+    let is_one = |end: &Date| {
+        let later = months(*end) - months(begin.date());
+        u32::from(end.day()) < day && later.checked_rem(i64::from(period)) == Some(0)
+    };
+    let days = ends.filter(is_one).map(|end| (end.midnight().assume_utc() - epoch).whole_minutes());
+    days.filter(|day| (first..=last.unwrap_or(i64::MAX)).contains(day)).collect()
+}
+
 /// The days of a mask: bit 0 is Sunday.
 fn by_day(mask: u32) -> Option<String> {
     let days = WEEKDAYS.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
@@ -240,10 +274,13 @@ fn by_day(mask: u32) -> Option<String> {
 
 fn rule(frequency: u16, kind: u16, period: u32, (first, second): (u32, u32), start: i64) -> Option<String> {
     let month = || at(start).map(|at| u8::from(at.month()));
+    // In Exchange, a month without the day has the occurrence on its last day. RFC 5545 §3.3.10
+    // leaves such a month out.
+    let is_last_day = || first == 31 || frequency == 0x200D && first >= 29 && month() == Some(2);
     // Of a month's days: a number, or the last one. Of its weekdays: which one, 5 is the last.
     let within_month = || match kind {
         2 if (1..=31).contains(&first) => {
-            Some(format!("BYMONTHDAY={}", if first == 31 { -1 } else { first.cast_signed() }))
+            Some(format!("BYMONTHDAY={}", if is_last_day() { -1 } else { first.cast_signed() }))
         }
         4 => Some("BYMONTHDAY=-1".to_owned()),
         3 if (1..=5).contains(&second) => {

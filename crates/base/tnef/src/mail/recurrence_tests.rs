@@ -145,6 +145,44 @@ fn patterns_of_all_kinds() {
     assert_eq!(endless.lines(0)[2], "RRULE:FREQ=DAILY;INTERVAL=1;WKST=MO");
 }
 
+/// A series on one day of each month, or of each year. It has seven occurrences, the first and the
+/// last so many days after 2023-11-14.
+fn monthly((frequency, period): (u16, u32), day: u32, (first, last): (u32, u32), end: u32) -> Vec<String> {
+    let mut bytes: Vec<u8> =
+        [0x3004, 0x3004, frequency, 2, 0].iter().flat_map(|n: &u16| n.to_le_bytes()).collect();
+    let days = [FIRST + first * 1440, FIRST + last * 1440, 0x3006, 0x3008, 9 * 60, 10 * 60 + 30];
+    let numbers = [&[0, period, 0, day, end, 7, 1, 0, 0][..], &days].concat();
+    bytes.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+    recurrence(bytes, zone()).expect("a rule").lines(0)[2..].to_vec()
+}
+
+/// Exchange has the occurrence on the last day of such a month, and a rule has none there.
+#[test]
+fn a_month_without_the_day_has_its_last_one() {
+    const MONTH: (u16, u32) = (0x200C, 1);
+    let until = "RRULE:FREQ=MONTHLY;INTERVAL=1;BYMONTHDAY=30;WKST=MO;UNTIL=20240530T080000Z";
+    let leap_day = "RDATE;TZID=Organizer:20240229T090000";
+    // From 2023-11-30 to 2024-05-30.
+    for end in [0x2021, 0x2022] {
+        assert_eq!(monthly(MONTH, 30, (16, 198), end), [until, leap_day], "{end:x}");
+    }
+    // February has a day 29 in 2024. Every other month from November on is no February.
+    let counted = "RRULE:FREQ=MONTHLY;INTERVAL=1;BYMONTHDAY=29;WKST=MO;COUNT=7";
+    assert_eq!(monthly(MONTH, 29, (15, 197), 0x2022), [counted]);
+    let other = "RRULE:FREQ=MONTHLY;INTERVAL=2;BYMONTHDAY=30;WKST=MO;COUNT=7";
+    assert_eq!(monthly((0x200C, 2), 30, (16, 382), 0x2022), [other]);
+    // A series without an end. The years 2024, 2028, 2032, 2036 and 2040 have the day.
+    let endless = monthly(MONTH, 29, (15, 197), 0x2023);
+    assert_eq!(endless[..2], [&counted[..counted.len() - 8], "RDATE;TZID=Organizer:20250228T090000"]);
+    assert_eq!(endless.len(), 1 + 19 - 5);
+    // It may begin on such a day: 2024-02-29.
+    assert_eq!(monthly(MONTH, 30, (107, 198), 0x2021), [until, leap_day]);
+    let yearly = "RRULE:FREQ=YEARLY;INTERVAL=1;BYMONTH=2;BYMONTHDAY=-1;WKST=MO;COUNT=7";
+    assert_eq!(monthly((0x200D, 12), 29, (107, 2299), 0x2022), [yearly]);
+    let yearly = "RRULE:FREQ=YEARLY;INTERVAL=1;BYMONTH=11;BYMONTHDAY=30;WKST=MO;COUNT=7";
+    assert_eq!(monthly((0x200D, 12), 30, (16, 2208), 0x2022), [yearly]);
+}
+
 #[test]
 fn a_zone_without_summer_and_bytes_that_are_cut() {
     let (blob, mut zone) = (blob(0x200A, 0, 1440, &[], 0x2023, &[]), zone());

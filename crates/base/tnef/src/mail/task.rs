@@ -43,11 +43,12 @@ pub(super) fn task(message: &Message, subject: Option<&str>, description: Option
     out.line(&format!("DTSTAMP:{}", dates::in_calendar(stamp)));
     // MS-OXOTASK §2.2.2.2.4: days on the user's clock, as midnight of that day.
     let day = |at: OffsetDateTime| dates::day(dates::nearest_day(at));
-    if let Some(start) = start {
+    // RFC 5545 §3.8.2.3: what is due is due after the start. Both may be one day in Outlook.
+    let due = due.filter(|due| start.is_none_or(|start| start <= *due));
+    if let Some(start) = start.filter(|start| due.is_none_or(|due| day(*start) < day(due))) {
         out.line(&format!("DTSTART;VALUE=DATE:{}", day(start)));
     }
-    // RFC 5545 §3.8.2.3: not before the start.
-    if let Some(due) = due.filter(|due| start.is_none_or(|start| start <= *due)) {
+    if let Some(due) = due {
         out.line(&format!("DUE;VALUE=DATE:{}", day(due)));
     }
     out.text("SUMMARY", subject);
@@ -155,6 +156,10 @@ COMPLETED:20231117T000000Z\r\nCLASS:PUBLIC\r\nPRIORITY:1\r\nEND:VTODO\r\nEND:VCA
         // A due date before the start is refused by programs.
         let start = time(named::TASK_START_DATE, TIME + 48 * HOUR);
         assert!(with("IPM.Task", [due(), vec![start]].concat()).is_some_and(|text| !text.contains("DUE")));
+        // A task of one day has the day when it is due.
+        let start = time(named::TASK_START_DATE, TIME);
+        let text = with("IPM.Task", [due(), vec![start]].concat()).unwrap_or_default();
+        assert!(text.contains("\r\nDUE;VALUE=DATE:20231115\r\n") && !text.contains("DTSTART"), "{text}");
     }
 
     #[test]

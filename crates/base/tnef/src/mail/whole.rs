@@ -34,8 +34,13 @@ pub(super) struct Whole<'m> {
 }
 
 impl<'m> Whole<'m> {
-    /// `people` are those of the message, or of the header around it.
-    pub fn of(message: &'m Message, people: &People, budget: &mut TextBudget) -> Result<Self, Damage> {
+    /// `people` and `subject` are those of the message, or of the header around it.
+    pub fn of(
+        message: &'m Message,
+        people: &People,
+        subject: Option<&str>,
+        budget: &mut TextBudget,
+    ) -> Result<Self, Damage> {
         let Bodies { text, html, pictures } = Bodies::of(message, budget)?;
         let (mut shown, mut attachments) = (Vec::new(), Vec::new());
         let shown_ones = ReferredParts::of(html.as_deref().unwrap_or_default());
@@ -65,9 +70,8 @@ impl<'m> Whole<'m> {
                 Inner::Elsewhere(path) => attachments.push(item.reference(path)),
             }
         }
-        let subject = subject(message);
         let meeting = method.and_then(|method| {
-            let (subject, description) = (subject.as_deref(), text.as_deref());
+            let description = text.as_deref();
             let room = (budget.left() / 2).min(CHANGED_MAX);
             let text = calendar(Meeting { message, method, people, subject, description }, room)?;
             // It has as much of the budget as there is.
@@ -75,10 +79,8 @@ impl<'m> Whole<'m> {
             let media = format!("text/calendar; method={}", method.name());
             Some(Entity::Text { media, fields: vec![], text })
         });
-        let more = [
-            card::of_message(message, text.as_deref()),
-            task::task(message, subject.as_deref(), text.as_deref()),
-        ];
+        let more =
+            [card::of_message(message, text.as_deref()), task::task(message, subject, text.as_deref())];
         for (media, name, text) in more.into_iter().flatten() {
             let _ = budget.take(text.len().min(budget.left()));
             let name = header::parameter("filename", name);
@@ -278,11 +280,11 @@ fn shown_locations(html: &str) -> HashSet<&str> {
 
 /// A message inside an attachment.
 fn embedded<'m>(item: &Item<'_>, inner: &'m Message, budget: &mut TextBudget) -> Result<Entity<'m>, Damage> {
-    let people = People::of_message(inner);
-    let mut content = Whole::of(inner, &people, budget)?;
+    let (people, subject) = (People::of_message(inner), subject(inner));
+    let mut content = Whole::of(inner, &people, subject.as_deref(), budget)?;
     content.add_report(inner, budget)?;
     let content = content.into_entity();
-    let fields = item.message_fields(subject(inner));
+    let fields = item.message_fields(subject);
     let header = header_of_embedded(inner, &people, budget);
     Ok(Entity::Message { fields, header, content: Box::new(content) })
 }
