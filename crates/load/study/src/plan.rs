@@ -256,7 +256,12 @@ impl Plan {
                 let sizes = large.map_or(sizes, |large| large.sizes.clone());
                 (format!("items{items}-"), Contents::new(items, fill.folders, fill.per_folder, sizes))
             }
-            (None, Some(mb)) => (format!("mb{mb}-{}-", w.name), sized(&w.fill, *mb, &sizes)),
+            (None, Some(mb)) => {
+                // The name has the number of messages: on a server that runs already, accounts of
+                // this size may be there with fewer and larger ones.
+                let contents = sized(&w.fill, *mb, &sizes);
+                (format!("mb{mb}-{}-{}-", contents.messages(), w.name), contents)
+            }
             (None, None) => {
                 let fill = &w.fill;
                 let contents = Contents::new(fill.inbox, fill.folders, fill.per_folder, sizes);
@@ -576,6 +581,8 @@ mod tests {
             let asked: f64 =
                 p.accounts.strip_prefix("mb").unwrap().split('-').next().unwrap().parse().unwrap();
             assert!((mb / asked - 1.0).abs() < 0.01, "{} holds {mb} MB", p.accounts);
+            let messages = format!("mb{asked}-{}-", p.contents.messages());
+            assert!(p.accounts.starts_with(&messages), "{}", p.accounts);
         }
     }
 }

@@ -293,7 +293,8 @@ impl AccountDetails {
             println!("mailboxes at most {most}");
         }
         let FormatSettings { format, keep_original } = account.stored_as(default);
-        let original = if keep_original { ", with the rich original" } else { "" };
+        let has_original = keep_original && format == Format::Mime;
+        let original = if has_original { ", with the rich original" } else { "" };
         let whose = if account.format.is_none() { " (the server's)" } else { "" };
         println!("format   {}{original}{whose}", json!(format).as_str().unwrap_or_default());
         println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });

@@ -366,6 +366,21 @@ fn clients_see_the_same_whatever_the_format() {
     }
 }
 
+/// An original is kept beside MIME alone, so `account show` names it in no other format.
+#[test]
+fn the_original_is_shown_with_the_format_that_keeps_it() {
+    let server = server();
+    for (format, expected) in
+        [("rich", "format   rich\n"), ("mime", "format   mime, with the rich original\n")]
+    {
+        let set = server.command(&["account", "set", ANA, "--format", format, "--keep-original", "true"], "");
+        assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+        let shown = server.command(&["account", "show", ANA], "");
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains(expected), "{shown}");
+    }
+}
+
 /// A message that arrives is converted once: at delivery, for its items. The first FETCH, its
 /// pieces, and a search use that.
 #[test]
