@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations};
+use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations, Entry};
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::{Code, Untagged};
 use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode, Tag};
@@ -306,12 +306,14 @@ impl MetadataRequest<'_> {
                 answer.entries.push(Annotation { name, value: value.cloned() });
             }
         };
+        // What is below one wanted name may be below 255 others: it is looked at until it is found.
+        let mut left: Vec<&Entry> = all.iter().collect();
         for wanted in self.entries {
             let value = all.get(wanted.as_str());
             if value.is_some() || self.depth == Depth::Zero {
                 report(wanted.clone(), value);
             }
-            let below = all.iter().filter(|entry| self.depth.reaches(wanted.as_str(), &entry.name));
+            let below = left.extract_if(.., |entry| self.depth.reaches(wanted.as_str(), &entry.name));
             for entry in below {
                 if let Some(name) = EntryName::new(&entry.name) {
                     report(name, Some(&entry.value));

@@ -60,6 +60,31 @@ impl From<bool> for Evaluation {
     }
 }
 
+impl Evaluation {
+    /// The result of NOT.
+    #[inline]
+    pub(super) const fn negated(self) -> Self {
+        match self {
+            Self::Yes => Self::No,
+            Self::No => Self::Yes,
+            Self::Unknown => Self::Unknown,
+        }
+    }
+
+    /// The result of OR. The second one is computed if the first one does not decide.
+    #[inline]
+    pub(super) fn or(self, second: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Yes => Self::Yes,
+            first => match (first, second()) {
+                (_, Self::Yes) => Self::Yes,
+                (Self::No, Self::No) => Self::No,
+                _ => Self::Unknown,
+            },
+        }
+    }
+}
+
 /// A search, compiled.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -73,7 +98,7 @@ pub(crate) struct Question {
     on_fields: u64,
     /// Steps of looking a message up in sets, in addition to [`KEY_STEPS`] for each.
     set_steps: u64,
-    /// Keys that read the structure.
+    /// Steps of an octet of the structure, for all keys that read it.
     on_structure: u64,
 }
 
@@ -116,7 +141,7 @@ impl Question {
     #[inline]
     pub(super) fn summary_steps(&self, summary: &SummaryRef<'_>) -> u64 {
         let folded = if self.on_folded == 0 { 0 } else { self.on_folded * folded_steps(summary) };
-        let fields = if self.on_fields == 0 { 0 } else { self.on_fields * summary.fields_len() as u64 * 8 };
+        let fields = if self.on_fields == 0 { 0 } else { self.on_fields * field_steps(summary) };
         let structure = self.on_structure * summary.body_structure().len() as u64;
         self.row_steps() + folded + fields + structure
     }
@@ -163,6 +188,12 @@ impl Question {
 fn folded_steps(summary: &SummaryRef<'_>) -> u64 {
     let len = summary.folded_len() as u64;
     if len > 4096 && !summary.has_exact_texts() { len * 8 } else { len / 4 }
+}
+
+/// Steps of a search in the fields that a summary has.
+#[inline]
+fn field_steps(summary: &SummaryRef<'_>) -> u64 {
+    summary.fields_len() as u64 * 8
 }
 
 /// The inputs and results of compiling.
@@ -378,8 +409,9 @@ impl<'s> Compiler<'s> {
                 return Err(Reply::no(Code::Cannot, "Labels cannot be searched here").into());
             }
             SearchKey::GmRaw(condition) => {
-                self.on_structure += 1;
-                C::Parts(PartCondition::of_key(condition))
+                let condition = PartCondition::of_key(condition);
+                self.on_structure += condition.octet_steps();
+                C::Parts(condition)
             }
             SearchKey::ThreadId(id) => ThreadId::parse(id).map_or(C::None, C::Thread),
         })
@@ -467,19 +499,8 @@ impl Criterion {
             Self::All => Evaluation::Yes,
             Self::None => Evaluation::No,
             Self::And(all) => all_of(all.iter().map(|c| c.evaluate(message))),
-            Self::Or(a, b) => match a.evaluate(message) {
-                Evaluation::Yes => Evaluation::Yes,
-                first => match (first, b.evaluate(message)) {
-                    (_, Evaluation::Yes) => Evaluation::Yes,
-                    (Evaluation::No, Evaluation::No) => Evaluation::No,
-                    _ => Evaluation::Unknown,
-                },
-            },
-            Self::Not(inner) => match inner.evaluate(message) {
-                Evaluation::Yes => Evaluation::No,
-                Evaluation::No => Evaluation::Yes,
-                Evaluation::Unknown => Evaluation::Unknown,
-            },
+            Self::Or(a, b) => a.evaluate(message).or(|| b.evaluate(message)),
+            Self::Not(inner) => inner.evaluate(message).negated(),
             Self::Flags { with, without } => {
                 let flags = row.flags();
                 (flags.contains(*with) && flags.bits() & without.bits() == 0).into()
@@ -518,8 +539,23 @@ impl Criterion {
     }
 }
 
+impl Criterion {
+    /// Steps of evaluating a key that is not made of other keys.
+    pub(super) fn steps(&self, summary: &SummaryRef<'_>) -> u64 {
+        let in_text = match self {
+            Self::Subject(_) | Self::From(_) | Self::To(_) | Self::Cc(_) | Self::Bcc(_) => {
+                folded_steps(summary)
+            }
+            Self::Header { .. } => field_steps(summary),
+            Self::Parts(condition) => condition.octet_steps() * summary.body_structure().len() as u64,
+            _ => 0,
+        };
+        KEY_STEPS + in_text
+    }
+}
+
 /// Stops at the first `No`; the rest is not evaluated.
-fn all_of(answers: impl Iterator<Item = Evaluation>) -> Evaluation {
+pub(super) fn all_of(answers: impl Iterator<Item = Evaluation>) -> Evaluation {
     let mut all = Evaluation::Yes;
     for answer in answers {
         match answer {
