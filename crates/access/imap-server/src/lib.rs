@@ -19,6 +19,7 @@
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
 mod annotate;
+mod annotation_news;
 mod announce;
 mod begun;
 mod capability;

@@ -142,7 +142,7 @@ async fn store<'n>(
         }
         forget_if_deleted(service, account, entry.id).await?;
     }
-    service.annotated.send_replace(());
+    service.annotated.note_change(account);
     Ok(Some(StoredMetadata { of, changes, new_use }))
 }
 
@@ -169,7 +169,8 @@ async fn set_of_others(
     let undo = private.make(service).await?;
     undo.unless(shared.make(service).await.map(drop), service).await?;
     forget_if_deleted(service, found.resolved.owner, found.entry.id).await?;
-    service.annotated.send_replace(());
+    service.annotated.note_change(account);
+    service.annotated.note_change(found.resolved.owner);
     Ok(())
 }
 
