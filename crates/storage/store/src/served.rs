@@ -168,7 +168,7 @@ pub(crate) struct Served {
 /// Waits for a turn.
 async fn turn_of(turns: &Semaphore) -> Result<SemaphorePermit<'_>> {
     let turn = tokio::time::timeout(TURN_WITHIN, turns.acquire()).await;
-    turn.ok().and_then(|turn| turn.ok()).ok_or(StoreError::Busy)
+    turn.ok().and_then(Result::ok).ok_or(StoreError::Busy)
 }
 
 impl Served {
