@@ -410,8 +410,7 @@ impl<'s> Compiler<'s> {
             }
             SearchKey::GmRaw(condition) => {
                 let condition = PartCondition::of_key(condition);
-                self.on_structure += condition.octet_steps();
-                C::Parts(condition)
+                self.parts(condition)
             }
             SearchKey::ThreadId(id) => ThreadId::parse(id).map_or(C::None, C::Thread),
         })
@@ -431,6 +430,11 @@ impl<'s> Compiler<'s> {
         self.is_approximate = was;
         fuzzy::check(self.keys)?;
         Ok(key)
+    }
+
+    fn parts(&mut self, condition: PartCondition) -> Criterion {
+        self.on_structure += condition.octet_steps();
+        Criterion::Parts(condition)
     }
 
     fn on_folded(&mut self, text: &str) -> Text {
