@@ -47,6 +47,8 @@ mod offload;
 mod options;
 mod own;
 #[cfg(test)]
+mod pause_search_tests;
+#[cfg(test)]
 mod pause_tests;
 mod progress;
 #[cfg(test)]

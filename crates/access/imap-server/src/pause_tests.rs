@@ -28,17 +28,17 @@ use crate::wire::OUT_BYTES;
 use crate::{connection, offload, seen};
 
 /// Mailboxes with a message each.
-const MAILBOXES: usize = 200;
+pub(crate) const MAILBOXES: usize = 200;
 
 /// A session that has logged in, and a client that reads nothing.
-struct Paused {
-    session: Box<Session>,
+pub(crate) struct Paused {
+    pub(crate) session: Box<Session>,
     _client: DuplexStream,
     _trigger: ShutdownTrigger,
 }
 
 impl Paused {
-    async fn begin() -> Self {
+    pub(crate) async fn begin() -> Self {
         // A COPY of 262,144 messages takes 184 MB, and may take a quarter of this.
         let service = Arc::new(service_summarizing(ByteBudget::new(1 << 30)));
         let password = Secret::new("correct horse".to_owned());
@@ -80,17 +80,17 @@ impl Paused {
     }
 
     /// Runs a command while another computes for the account. Whether it waited for that thread.
-    async fn waits_for_thread(&mut self, command: &str) -> bool {
+    pub(crate) async fn waits_for_thread(&mut self, command: &str) -> bool {
         let (service, account) = self.account();
         self.waits_for(service.heavy.acquire(account).await, command).await
     }
 
-    fn account(&self) -> (Arc<ImapService>, AccountId) {
+    pub(crate) fn account(&self) -> (Arc<ImapService>, AccountId) {
         (Arc::clone(&self.session.service), self.session.login().unwrap().id)
     }
 
     /// Selects `m0`, and copies it into itself so often: 1 message becomes `1 << doublings`.
-    async fn doubled(&mut self, doublings: u32) {
+    pub(crate) async fn doubled(&mut self, doublings: u32) {
         self.run("SELECT m0").await;
         for _ in 0..doublings {
             self.run("COPY 1:* m0").await;
@@ -99,7 +99,7 @@ impl Paused {
     }
 
     /// Saves every second UID up to this one as `$`.
-    fn save_every_second(&mut self, last: u32) {
+    pub(crate) fn save_every_second(&mut self, last: u32) {
         let saved = NumSet::from_ranges((1..=last / 2).map(|n| (2 * n, 2 * n)));
         self.session.selected.as_mut().unwrap().saved_search = Arc::new(saved).into();
     }
@@ -128,7 +128,7 @@ impl Paused {
     }
 
     /// Runs a command. How often it paused.
-    async fn run(&mut self, command: &str) -> usize {
+    pub(crate) async fn run(&mut self, command: &str) -> usize {
         let bytes = Bytes::from(format!("a {command}\r\n"));
         let mut pauses = 0;
         {
@@ -532,63 +532,4 @@ async fn sessions_of_an_account_compare_long_lists_one_after_the_other() {
         let held = paused.session.service.turns.acquire(account).await;
         assert!(!other.waits_for(held, "NOOP").await, "{command}");
     }
-}
-
-/// Nothing of it was counted, and each label was compared with all keywords as they are stored.
-#[tokio::test]
-async fn labels_of_queries_are_replaced_in_slices() {
-    let mut paused = Paused::begin().await;
-    let query = format!(" X-GM-RAW \"{}\"", "in:a ".repeat(250));
-    // Each mailbox has its own labels, and 4,008 keys are a slice.
-    let command = format!("ESEARCH IN (personal) RETURN (COUNT){}", query.repeat(8));
-    let pauses = paused.run(&command).await;
-    assert!(pauses >= MAILBOXES, "{pauses} pauses");
-}
-
-/// With a limit of messages the sets of a search were looked up in the poll of the command.
-#[tokio::test]
-async fn the_messages_of_a_limited_search_are_counted_by_another_thread() {
-    let mut paused = Paused::begin().await;
-    paused.doubled(17).await;
-    paused.session.login.as_mut().unwrap().command_limits.process = Some(1000);
-    for (last, is_long) in [(1000, false), (1 << 17, true)] {
-        paused.save_every_second(last);
-        // The long one is refused: nothing else is done for it.
-        assert_eq!(paused.waits_for_thread("SORT (ARRIVAL) UTF-8 $").await, is_long, "{last}");
-    }
-}
-
-/// All keys were evaluated in one piece of work: some minutes for 4,096 of them.
-#[tokio::test]
-async fn a_message_is_evaluated_in_pieces_between_which_others_compute() {
-    let mut paused = Paused::begin().await;
-    // A structure of some 200 KiB.
-    let part = format!("--b\r\nContent-Type: a/b{}\r\n\r\nx\r\n", ";name=x".repeat(100));
-    let message = format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}--b--\r\n", part.repeat(200));
-    paused.run(&format!("APPEND m0 {{{}+}}\r\n{message}", message.len())).await;
-    paused.run("SELECT m0").await;
-    let (service, account) = paused.account();
-    let command = format!("a SEARCH X-GM-RAW \"{{{}}}\"\r\n", "has:attachment ".repeat(100));
-    let mut first = service.heavy.acquire(account).await;
-    let mut second = pin!(service.heavy.acquire(account));
-    let mut work = pin!(connection::one_command(&mut paused.session, Bytes::from(command)));
-    let mut polls = 0;
-    // The second one waits behind the search, and gets the permit after its first piece.
-    let held = loop {
-        assert!(poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending());
-        polls += 1;
-        if polls >= 2000 {
-            if let Poll::Ready(held) = poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx))).await {
-                break held;
-            }
-            drop(first.take());
-        }
-        tokio::task::yield_now().await;
-    };
-    for _ in 0..2000 {
-        assert!(poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await.is_pending());
-        tokio::task::yield_now().await;
-    }
-    drop(held);
-    work.await.unwrap();
 }

@@ -20,7 +20,7 @@ use posthaste_mime_summary::{EnvelopeText, FieldMask, SearchKey as Text, Summary
 use posthaste_store::Row;
 
 use super::fuzzy;
-use super::weight::compile_steps;
+use super::weight::{compile_steps, exact_steps, field_steps, folded_steps};
 use crate::command::gather::Source;
 use crate::command::walk::{StoredMessage, Visited};
 use crate::gmail;
@@ -95,6 +95,8 @@ pub(crate) struct Question {
     pub(super) keys: u64,
     /// The keys that are looked for in folded texts, and those looked for in fields.
     on_folded: u64,
+    /// Those of them that are compared exactly, whatever the text is.
+    on_exact: u64,
     on_fields: u64,
     /// Steps of looking a message up in sets, in addition to [`KEY_STEPS`] for each.
     set_steps: u64,
@@ -112,7 +114,7 @@ pub(crate) struct Watched {
 }
 
 /// Steps that a key takes per message.
-const KEY_STEPS: u64 = 16;
+pub(super) const KEY_STEPS: u64 = 16;
 
 /// Steps of each bisection of a set of many ranges: it reads memory that is in no near cache.
 const BISECTION_STEPS: u64 = 6;
@@ -141,9 +143,10 @@ impl Question {
     #[inline]
     pub(super) fn summary_steps(&self, summary: &SummaryRef<'_>) -> u64 {
         let folded = if self.on_folded == 0 { 0 } else { self.on_folded * folded_steps(summary) };
+        let exact = if self.on_exact == 0 { 0 } else { self.on_exact * exact_steps(summary) };
         let fields = if self.on_fields == 0 { 0 } else { self.on_fields * field_steps(summary) };
         let structure = self.on_structure * summary.body_structure().len() as u64;
-        self.row_steps() + folded + fields + structure
+        self.row_steps() + folded + exact + fields + structure
     }
 
     /// Whether an evaluation with the summary takes so long that another thread does it.
@@ -182,20 +185,6 @@ impl Question {
     }
 }
 
-/// Steps of a search in the folded texts. It skips four bytes in a step. Where the key is found,
-/// fields may have to be decoded. That counts if they are long.
-#[inline]
-fn folded_steps(summary: &SummaryRef<'_>) -> u64 {
-    let len = summary.folded_len() as u64;
-    if len > 4096 && !summary.has_exact_texts() { len * 8 } else { len / 4 }
-}
-
-/// Steps of a search in the fields that a summary has.
-#[inline]
-fn field_steps(summary: &SummaryRef<'_>) -> u64 {
-    summary.fields_len() as u64 * 8
-}
-
 /// The inputs and results of compiling.
 struct Compiler<'s> {
     numbered: &'s Numbered,
@@ -205,6 +194,7 @@ struct Compiler<'s> {
     texts: Vec<TextKey>,
     keys: u64,
     on_folded: u64,
+    on_exact: u64,
     on_fields: u64,
     set_steps: u64,
     on_structure: u64,
@@ -277,6 +267,7 @@ impl<'s> Compiler<'s> {
             texts: Vec::new(),
             keys: 0,
             on_folded: 0,
+            on_exact: 0,
             on_fields: 0,
             on_structure: 0,
             set_steps: 0,
@@ -286,8 +277,8 @@ impl<'s> Compiler<'s> {
 
     fn run(mut self, key: &SearchKey) -> Result<Question, Failure> {
         let criterion = self.key(key)?;
-        let Self { texts, keys, on_folded, on_fields, on_structure, set_steps, .. } = self;
-        Ok(Question { criterion, texts, keys, on_folded, on_fields, on_structure, set_steps })
+        let Self { texts, keys, on_folded, on_exact, on_fields, on_structure, set_steps, .. } = self;
+        Ok(Question { criterion, texts, keys, on_folded, on_exact, on_fields, on_structure, set_steps })
     }
 
     /// All of these keys. A set that is named again, as `$` may be a thousand times, is taken once.
@@ -438,8 +429,10 @@ impl<'s> Compiler<'s> {
     }
 
     fn on_folded(&mut self, text: &str) -> Text {
+        let text = self.text(text);
         self.on_folded += 1;
-        self.text(text)
+        self.on_exact += u64::from(!text.is_plain());
+        text
     }
 
     fn text(&self, text: &str) -> Text {
@@ -540,21 +533,6 @@ impl Criterion {
             Self::Header { mask, text, any, number } => header(message, mask, text, *any, *number),
             Self::Opened(number) => opened(message, *number),
         }
-    }
-}
-
-impl Criterion {
-    /// Steps of evaluating a key that is not made of other keys.
-    pub(super) fn steps(&self, summary: &SummaryRef<'_>) -> u64 {
-        let in_text = match self {
-            Self::Subject(_) | Self::From(_) | Self::To(_) | Self::Cc(_) | Self::Bcc(_) => {
-                folded_steps(summary)
-            }
-            Self::Header { .. } => field_steps(summary),
-            Self::Parts(condition) => condition.octet_steps() * summary.body_structure().len() as u64,
-            _ => 0,
-        };
-        KEY_STEPS + in_text
     }
 }
 

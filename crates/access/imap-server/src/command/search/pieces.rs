@@ -4,7 +4,10 @@
 //! The answer of each key is kept, in the order in which the keys are evaluated. The next piece
 //! evaluates the message again from the beginning, with these answers.
 
-use super::criteria::{Candidate, Criterion, Evaluation, Question, all_of};
+use posthaste_mime_summary::SummaryRef;
+
+use super::criteria::{Candidate, Criterion, Evaluation, KEY_STEPS, Question, all_of};
+use super::weight::{exact_steps, field_steps, folded_steps};
 use crate::command::walk::Visited;
 
 /// The answers of a message's keys so far.
@@ -36,7 +39,7 @@ impl Answers {
         mut of: impl FnMut(&Criterion) -> (Evaluation, u64),
     ) -> Option<Evaluation> {
         let (mut place, mut steps, mut is_paused) = (0, 0, false);
-        let whole = criterion.combined(&mut |key| {
+        let whole = criterion.combined(&mut |key: &Criterion| {
             let known = self.0.get(place).copied();
             place += 1;
             if let Some(known) = known {
@@ -64,6 +67,19 @@ impl Criterion {
             Self::Not(inner) => inner.combined(answer).negated(),
             key => answer(key),
         }
+    }
+
+    /// Steps of evaluating a key that is not made of other keys.
+    fn steps(&self, summary: &SummaryRef<'_>) -> u64 {
+        let in_text = match self {
+            Self::Subject(text) | Self::From(text) | Self::To(text) | Self::Cc(text) | Self::Bcc(text) => {
+                folded_steps(summary) + if text.is_plain() { 0 } else { exact_steps(summary) }
+            }
+            Self::Header { .. } => field_steps(summary),
+            Self::Parts(condition) => condition.octet_steps() * summary.body_structure().len() as u64,
+            _ => 0,
+        };
+        KEY_STEPS + in_text
     }
 }
 
