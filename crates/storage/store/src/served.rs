@@ -445,12 +445,15 @@ impl Served {
     #[boxed]
     async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let make = || async {
-            let mut stored = engine.read_body(body, 0..SHARED_LEN_MAX as u64).await?;
-            let mut _turn = None;
-            if stored.len() == SHARED_LEN_MAX {
-                _turn = Some(turn_of(&self.conversions).await?);
-                stored = engine.read_body(body, 0..u64::MAX).await?;
-            }
+            let begin = engine.read_body(body, 0..SHARED_LEN_MAX as u64).await?;
+            let (stored, _turn) = match begin.len() {
+                SHARED_LEN_MAX => {
+                    drop(begin);
+                    let turn = turn_of(&self.conversions).await?;
+                    (engine.read_body(body, 0..u64::MAX).await?, Some(turn))
+                }
+                _ => (begin, None),
+            };
             match FormHeader::of(&stored) {
                 Some(header) if header.form == Form::Compressed => {
                     compressed::decompress(&stored).map(Bytes::from).map_err(damaged_frame)
