@@ -80,6 +80,8 @@ pub struct UrlPart {
     partial: Option<UrlPartial>,
     /// The encoding of the bytes, if they are the content of a part.
     encoding: Encoding,
+    /// Octets of the structure of the whole message.
+    structure: u64,
 }
 
 /// The place of a part in its message.
@@ -91,9 +93,9 @@ struct PartPlace {
 }
 
 impl PartPlace {
-    fn of(self, reader: AccountId, uid: Uid, body: BodyId) -> UrlPart {
+    fn of(self, reader: AccountId, uid: Uid, body: BodyId, structure: u64) -> UrlPart {
         let Self { bytes, fields, partial, encoding } = self;
-        UrlPart { reader, uid, body, bytes, fields, partial, encoding }
+        UrlPart { reader, uid, body, bytes, fields, partial, encoding, structure }
     }
 }
 
@@ -301,7 +303,7 @@ impl Delivery {
     ) -> Result<Option<UrlPart>, UrlRefusal> {
         let part = |summary: SummaryRef<'_>, body| {
             let found = locate(&summary, url)?;
-            Some(found.of(reader, uid, body))
+            Some(found.of(reader, uid, body, summary.body_structure().len() as u64))
         };
         Ok(self.of_summary(mailbox, uid, part).await?.flatten())
     }
@@ -478,6 +480,11 @@ impl UrlPart {
             Some(_) => self.bytes.end - self.bytes.start,
             None => self.cut().end - self.cut().start,
         }
+    }
+
+    /// Bytes that its structure takes, at most.
+    pub fn structure_len(&self) -> u64 {
+        self.structure
     }
 
     fn cut(&self) -> Range<u64> {
