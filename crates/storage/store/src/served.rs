@@ -443,7 +443,7 @@ impl Served {
 
     /// A range of a body that is converted whole. Boxed as [`Self::frames`] is.
     #[boxed]
-    async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    pub async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let make = || async {
             let begin = engine.read_body(body, 0..SHARED_LEN_MAX as u64).await?;
             let (stored, _turn) = match begin.len() {
