@@ -392,8 +392,8 @@ mod tests {
         service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap()
     }
 
-    /// Each session of an account held a structure of 8 MiB, in no budget, while it waited for a
-    /// thread, and while a client read slowly.
+    /// Each session of an account held a structure of 8 MiB in no budget: while it waited for a
+    /// thread, and while its client read.
     #[tokio::test]
     async fn memory_is_reserved_for_a_long_structure() {
         let service = service();
