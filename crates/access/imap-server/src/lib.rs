@@ -19,6 +19,7 @@
 #[cfg(all(test, target_os = "linux"))]
 mod ack_tests;
 mod annotate;
+mod annotation_news;
 mod announce;
 mod begun;
 mod capability;
@@ -45,6 +46,8 @@ mod object_ids;
 mod offload;
 mod options;
 mod own;
+#[cfg(test)]
+mod pause_search_tests;
 #[cfg(test)]
 mod pause_tests;
 mod progress;

@@ -48,7 +48,7 @@ impl ReportedMetadata {
         account: AccountId,
         clock: Clock,
     ) -> Result<Self, Failure> {
-        let (hashing, woken) = (RandomState::new(), service.annotated.subscribe());
+        let (hashing, woken) = (RandomState::new(), service.annotated.of(account));
         let mut known = Self { hashing, changes: 0, hashes: BTreeMap::new(), woken, clock };
         known.changes = changes(service, account).await?;
         known.hashes = known.read_hashes(service, account).await?;

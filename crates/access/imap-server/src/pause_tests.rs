@@ -28,17 +28,17 @@ use crate::wire::OUT_BYTES;
 use crate::{connection, offload, seen};
 
 /// Mailboxes with a message each.
-const MAILBOXES: usize = 200;
+pub(crate) const MAILBOXES: usize = 200;
 
 /// A session that has logged in, and a client that reads nothing.
-struct Paused {
-    session: Box<Session>,
+pub(crate) struct Paused {
+    pub(crate) session: Box<Session>,
     _client: DuplexStream,
     _trigger: ShutdownTrigger,
 }
 
 impl Paused {
-    async fn begin() -> Self {
+    pub(crate) async fn begin() -> Self {
         // A COPY of 262,144 messages takes 184 MB, and may take a quarter of this.
         let service = Arc::new(service_summarizing(ByteBudget::new(1 << 30)));
         let password = Secret::new("correct horse".to_owned());
@@ -80,17 +80,17 @@ impl Paused {
     }
 
     /// Runs a command while another computes for the account. Whether it waited for that thread.
-    async fn waits_for_thread(&mut self, command: &str) -> bool {
+    pub(crate) async fn waits_for_thread(&mut self, command: &str) -> bool {
         let (service, account) = self.account();
         self.waits_for(service.heavy.acquire(account).await, command).await
     }
 
-    fn account(&self) -> (Arc<ImapService>, AccountId) {
+    pub(crate) fn account(&self) -> (Arc<ImapService>, AccountId) {
         (Arc::clone(&self.session.service), self.session.login().unwrap().id)
     }
 
     /// Selects `m0`, and copies it into itself so often: 1 message becomes `1 << doublings`.
-    async fn doubled(&mut self, doublings: u32) {
+    pub(crate) async fn doubled(&mut self, doublings: u32) {
         self.run("SELECT m0").await;
         for _ in 0..doublings {
             self.run("COPY 1:* m0").await;
@@ -99,7 +99,7 @@ impl Paused {
     }
 
     /// Saves every second UID up to this one as `$`.
-    fn save_every_second(&mut self, last: u32) {
+    pub(crate) fn save_every_second(&mut self, last: u32) {
         let saved = NumSet::from_ranges((1..=last / 2).map(|n| (2 * n, 2 * n)));
         self.session.selected.as_mut().unwrap().saved_search = Arc::new(saved).into();
     }
@@ -128,7 +128,7 @@ impl Paused {
     }
 
     /// Runs a command. How often it paused.
-    async fn run(&mut self, command: &str) -> usize {
+    pub(crate) async fn run(&mut self, command: &str) -> usize {
         let bytes = Bytes::from(format!("a {command}\r\n"));
         let mut pauses = 0;
         {

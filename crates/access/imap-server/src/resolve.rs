@@ -206,7 +206,7 @@ impl<'s> Asker<'s> {
         let mut all = MailboxList::clone(&list);
         let (mut room, mut pace) = (LISTED_MAX, Pace::default());
         pace.worked((all.entries.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
-        for (top, owner) in visible.owners() {
+        for (top, owner) in visible.owners_fewest_first() {
             let top = MailboxName::new(top);
             if top.is_ok_and(|top| list.find(&top).is_some() || list.has_children(&top)) {
                 continue;

@@ -14,8 +14,8 @@ use posthaste_mail_model::AccountId;
 use posthaste_net::{Accounts, ByteBudget, BytePermit, Certificates, Holder, KeyedSemaphore};
 use posthaste_sharing::SharedMailboxes;
 use posthaste_store::Store;
-use tokio::sync::watch;
 
+use crate::annotation_news::AnnotationNews;
 use crate::heavy::Heavy;
 use crate::keys::{CACHE_BYTES_DEFAULT, KeyCache};
 use crate::options::ImapOptions;
@@ -54,8 +54,8 @@ pub struct ImapService {
     pub(crate) keys: KeyCache,
     /// The search index: the messages that may contain a word.
     pub(crate) index: SearchIndex,
-    /// Woken after each change of annotations in this process.
-    pub(crate) annotated: watch::Sender<()>,
+    /// The changes of annotations in this process.
+    pub(crate) annotated: AnnotationNews,
     /// Mailboxes of others.
     pub(crate) shared: SharedMailboxes,
     /// The memory budget for results that are kept up to date.
@@ -137,7 +137,7 @@ impl ImapService {
             copies: KeyedSemaphore::new(TURNS_MAX, 1),
             keys: KeyCache::new(CACHE_BYTES_DEFAULT),
             index,
-            annotated: watch::Sender::new(()),
+            annotated: AnnotationNews::default(),
             contexts: ByteBudget::new(CONTEXTS_BYTES_DEFAULT),
             scripts: None,
             acts: None,

@@ -49,12 +49,13 @@ impl Reply {
         self.code < 400
     }
 
-    /// The reply for a person, in one line.
+    /// The reply for a person, in one line. Control characters of the host become blanks:
+    /// `posthaste queue` prints the text on a terminal.
     pub fn text(&self) -> String {
         let mut text = self.code.to_string();
         for line in &self.lines {
             text.push(' ');
-            text.push_str(line.trim());
+            text.extend(line.trim().chars().map(|c| if c.is_control() { ' ' } else { c }));
         }
         text
     }
@@ -105,6 +106,7 @@ mod tests {
         assert_eq!(failure(421, "bye").status, "4.0.0");
         assert_eq!(failure(450, "44.2.0 odd").status, "4.0.0");
         assert_eq!(failure(550, "5.1.1 no").reply, "550 5.1.1 no");
+        assert_eq!(failure(550, "5.1.1 \u{1b}[2Ja\rb\u{9b}").reply, "550 5.1.1  [2Ja b ");
         assert!(failure(550, "x").permanent && !failure(450, "x").permanent);
     }
 }

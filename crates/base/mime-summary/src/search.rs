@@ -88,6 +88,12 @@ impl SearchKey {
         SearchKey { finder: Finder::new(&needle).into_owned(), others, indexed, exact: None }
     }
 
+    /// Whether texts of the envelope whose folded forms lost nothing are compared folded. Otherwise
+    /// each text that has the folded key is made and compared exactly.
+    pub fn is_plain(&self) -> bool {
+        self.exact.as_ref().is_none_or(|exact| exact.is_plain)
+    }
+
     /// The folded text that is looked for.
     pub fn folded(&self) -> &[u8] {
         self.finder.needle()

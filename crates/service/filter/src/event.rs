@@ -64,6 +64,7 @@ enum NotRun {
 /// One message of an event.
 struct EventMessage {
     uid: Uid,
+    octets: u32,
     date: u32,
     flags: Vec<String>,
 }
@@ -135,6 +136,9 @@ impl Filter {
         happened: MessageEvent,
     ) -> Result<(), NotRun> {
         let EventRun { mailbox, recipient, seen } = run;
+        // Before the message is read: many sessions of an account would hold one each.
+        let turn = self.stored.take(recipient.account.id, seen.octets).await;
+        let _turn = turn.map_err(|_| too_many())?;
         let Some(body) = mailbox.body_of(seen.uid).await? else { return Ok(()) };
         let text = mailbox.read_body(seen.uid, body, 0..u64::MAX).await?;
         let current = flags(&seen.flags);
@@ -236,5 +240,69 @@ async fn seen(mailbox: &Arc<Mailbox>, uids: &NumSet) -> Result<Vec<EventMessage>
     let view = mailbox.current().await?;
     let rows = view.rows_of_uids(uids).take(MESSAGES_MAX);
     let names = |row: &Row| view.head().keywords.flags_of(row.flags()).map(|flag| flag.to_string()).collect();
-    Ok(rows.map(|(_, row)| EventMessage { uid: row.uid(), date: row.date(), flags: names(row) }).collect())
+    // A message without items is read with them: its row does not have that size.
+    let octets = |row: &Row| if row.lacks_items() { u32::MAX } else { row.size() };
+    let message =
+        |row: &Row| EventMessage { uid: row.uid(), octets: octets(row), date: row.date(), flags: names(row) };
+    Ok(rows.map(|(_, row)| message(row)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use posthaste_delivery::{Delivery, DeliveryOptions};
+    use posthaste_directory::{Directory, NewAccount, Policy};
+    use posthaste_mail_model::{FlagSet, MailboxName, Secret};
+    use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+
+    use super::*;
+
+    /// Each session of an account read its message, and held it while it waited for the account's
+    /// one run.
+    #[tokio::test]
+    async fn an_account_has_one_large_stored_message_in_memory() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let store = Store::new(Arc::clone(&engine), StoreOptions::default());
+        let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap());
+        let delivery = Delivery::new(store, Arc::clone(&directory), DeliveryOptions::default());
+        let filter = Filter::new(delivery.clone(), None, "mx.example.org");
+        let password = Secret::new("correct horse".to_owned());
+        let ana = directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        let script = "require \"imap4flags\"; addflag \"\\\\Flagged\"; keep;";
+        directory.scripts().put(&ana, "mark", script).await.unwrap();
+        let list = delivery.mailboxes(ana.id).await.unwrap();
+        let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
+        let entry = [(ENTRY, Some(Bytes::from_static(b"mark")))];
+        directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &entry).await.unwrap();
+        for octets in [100, 200 * 1024] {
+            let text = format!("Subject: a\r\n\r\n{}\r\n", "x".repeat(octets));
+            let message = delivery.incoming(Bytes::from(text), Vec::new(), None).await.unwrap();
+            delivery.append(&ana, &delivery.store().destination(mailbox), vec![message]).await.unwrap();
+        }
+        let flagged = async |uid: u32| {
+            let view = delivery.store().open(mailbox).await.unwrap().current().await.unwrap();
+            let (_, row) = view.row_of_uid(Uid::new(uid).unwrap()).unwrap();
+            row.flags().contains(FlagSet::FLAGGED)
+        };
+        let sets = [NumSet::range(1, 1), NumSet::range(2, 2)];
+        let [small, large] = sets.each_ref().map(|uids| {
+            let (owner, user) = (&ana, &ana);
+            filter.on_event(Event { owner, user, mailbox, cause: Cause::Flag, uids, flags: &[] })
+        });
+        // Another session of the account has the turn.
+        let held = filter.stored.0.acquire(ana.id).await;
+        small.await;
+        assert!(flagged(1).await);
+        let mut large = pin!(large);
+        for _ in 0..2000 {
+            assert!(poll_fn(|cx| Poll::Ready(large.as_mut().poll(cx))).await.is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+        large.await;
+        assert!(flagged(2).await);
+    }
 }

@@ -22,7 +22,7 @@ use crate::chain::{Chain, DefaultFolder};
 use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
 use crate::mail::{Mail, RemoteClient, Trigger};
-use crate::permit::{RunPermit, Runs};
+use crate::permit::{RunPermit, Runs, StoredTurns};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
 use crate::scripts::{Cache, Scripts};
@@ -151,6 +151,8 @@ pub struct Filter {
     pub(crate) events: Arc<Cache>,
     site: Option<Arc<SiteScripts>>,
     pub(crate) runs: Runs,
+    /// For scripts of mailboxes.
+    pub(crate) stored: StoredTurns,
     /// The mail that accounts may send on.
     pub(crate) accounts: Accounts,
 }
@@ -172,10 +174,10 @@ impl Filter {
     /// A filter before a delivery, for a server of this name. Without a relay, scripts cannot send
     /// mail to other domains.
     pub fn new(delivery: Delivery, relay: Option<Relay>, host: &str) -> Self {
-        let runs = Runs::new();
+        let (runs, stored) = (Runs::new(), StoredTurns::new());
         let (cache, events, site) = (Arc::default(), Arc::default(), None);
         let accounts = Accounts::default();
-        Self { delivery, relay, host: host.into(), cache, events, site, runs, accounts }
+        Self { delivery, relay, host: host.into(), cache, events, site, runs, stored, accounts }
     }
 
     /// With a way to other domains, or without.

@@ -16,6 +16,12 @@ const RUN_FACTOR: usize = 8;
 /// Further memory of a run: the fields and parts of a message, variables, what it makes.
 const RUN_BESIDE: usize = 4 << 20;
 
+/// Large stored messages that are in memory at once for the scripts of mailboxes. No budget counts
+/// them while they wait for a run.
+const STORED_AT_ONCE: usize = 4;
+/// Octets of a stored message that needs no turn, as for FETCH.
+const STORED_FREE: u32 = 128 * 1024;
+
 /// The permit and the memory of a run; released when dropped.
 pub(crate) struct RunPermit {
     _thread: KeyedPermit<AccountId>,
@@ -47,3 +53,30 @@ impl Runs {
         Some(Arc::new(RunPermit { _thread: thread, _memory: memory }))
     }
 }
+
+/// The turns of scripts of mailboxes at large stored messages: one at a time for an account.
+#[derive(Clone)]
+pub(crate) struct StoredTurns(pub(crate) KeyedSemaphore<AccountId>);
+
+impl StoredTurns {
+    pub(crate) fn new() -> Self {
+        Self(KeyedSemaphore::new(STORED_AT_ONCE, 1))
+    }
+
+    /// Waits for the turn at a message of this many octets, if it needs one. An error if that takes
+    /// too long.
+    pub(crate) async fn take(
+        &self,
+        account: AccountId,
+        octets: u32,
+    ) -> Result<Option<KeyedPermit<AccountId>>, TurnTimeout> {
+        if octets <= STORED_FREE {
+            return Ok(None);
+        }
+        self.0.acquire_within(account, RUN_WITHIN).await.map(Some).ok_or(TurnTimeout)
+    }
+}
+
+/// A turn did not come in time.
+#[derive(Debug)]
+pub(crate) struct TurnTimeout;

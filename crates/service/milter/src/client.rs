@@ -307,7 +307,7 @@ impl Conversation<'_> {
                 Answer::ChangeFrom(_) | Answer::Progress => {}
                 Answer::Quarantine(why) => outcome.quarantine = Some(why),
                 answer => {
-                    draft.apply_body();
+                    draft.apply_body().await;
                     return match self.verdict(answer)? {
                         StageOutcome::Final(verdict) => Ok(Outcome { verdict, ..outcome }),
                         _ => Ok(outcome),

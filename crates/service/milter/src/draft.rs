@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use posthaste_mime_summary::{HeaderFields, Span};
+use posthaste_net::{copying, freed_elsewhere};
 
 /// RFC 5322 §2.1.1.
 const LINE_MAX: usize = 998;
@@ -103,10 +104,12 @@ impl Draft {
         self.replaced.as_ref().map_or(0, Vec::len)
     }
 
-    /// Applies the body that a filter has made: the next filter gets it.
-    pub fn apply_body(&mut self) {
+    /// Applies the body that a filter has made: the next filter gets it. A large one is copied on
+    /// another thread.
+    pub async fn apply_body(&mut self) {
         if let Some(body) = self.replaced.take() {
-            self.body = Bytes::from([b"\r\n".as_slice(), &with_line_ends(&body)].concat());
+            let octets = body.len();
+            self.body = copying(octets, move || freed_elsewhere(body_with_line_ends(&body))).await;
         }
     }
 
@@ -121,9 +124,10 @@ impl Draft {
     }
 }
 
-/// Filters may end lines with LF alone.
-fn with_line_ends(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() + text.len() / 32);
+/// The empty line before a body, and the body. Filters may end lines with LF alone.
+fn body_with_line_ends(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 + text.len() + text.len() / 32);
+    out.extend_from_slice(b"\r\n");
     let mut before = 0;
     for octet in text {
         if *octet == b'\n' && before != b'\r' {
@@ -166,6 +170,8 @@ fn field(name: &str, value: &[u8]) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Poll;
+
     use posthaste_property::properties;
     use proptest::prelude::*;
 
@@ -189,8 +195,20 @@ mod tests {
         assert_eq!(draft.body(), b"body\r\n");
     }
 
-    #[test]
-    fn fields_and_body_are_changed() {
+    /// It was copied in one poll of the client's session, however long it was.
+    #[tokio::test]
+    async fn a_large_body_is_copied_by_another_thread() {
+        for (octets, is_elsewhere) in [(1000, false), (2 << 20, true)] {
+            let mut draft = Draft::new(&Bytes::from_static(MESSAGE));
+            draft.replace_body(&vec![b'x'; octets]);
+            let mut applying = std::pin::pin!(draft.apply_body());
+            let polled = std::future::poll_fn(|cx| Poll::Ready(applying.as_mut().poll(cx))).await;
+            assert_eq!(polled.is_pending(), is_elsewhere, "{octets} octets");
+        }
+    }
+
+    #[tokio::test]
+    async fn fields_and_body_are_changed() {
         let mut draft = Draft::new(&Bytes::from_static(MESSAGE));
         draft.change(2, "X-TWO", b"second");
         draft.change(1, "x-two", b"");
@@ -202,7 +220,7 @@ mod tests {
         draft.add("X-Long", &[b'x'; 2_000]);
         draft.replace_body(b"other\nbo");
         draft.replace_body(b"dy\r\n");
-        draft.apply_body();
+        draft.apply_body().await;
         assert_eq!(
             text(&draft),
             "X-First: one\r\n\ttwo\r\n\tSubject: injected\r\nSubject: a\r\nX-TWO: second\r\nX-New: new\r\n\r\n\

@@ -14,7 +14,8 @@ const READERS_MAX: usize = 10_000;
 /// Mailboxes in all these views: some 20 MB. A view that is dropped is read again.
 const MAILBOXES_MAX: usize = 200_000;
 /// Mailboxes of others that one account sees at most: five times as many as LIST shows. They take
-/// some 100 bytes each.
+/// some 100 bytes each. Beyond that, the owners of most are left out, so that nobody who shares
+/// thousands hides what others share.
 const VISIBLE_MAX: usize = 50_000;
 /// Owners between two pauses for other tasks. Each costs a read of a record or two.
 const OWNERS_AT_ONCE: usize = 32;
@@ -55,6 +56,12 @@ struct Shared {
     owner: Option<Arc<Owner>>,
 }
 
+impl Shared {
+    fn mailboxes(&self) -> usize {
+        self.owner.as_ref().map_or(0, |owner| owner.mailboxes())
+    }
+}
+
 impl KnownReaders {
     pub(crate) fn of(&self, reader: AccountId) -> Arc<KnownReader> {
         Arc::clone(self.0.lock().by_account.entry(reader).or_default())
@@ -79,11 +86,20 @@ impl KnownReader {
 
     /// Reads the lists of those who changed them.
     pub(crate) async fn read(&self, directory: &Directory, reader: &Account) -> Result<Arc<Visible>> {
+        self.read_up_to(VISIBLE_MAX, directory, reader).await
+    }
+
+    /// The same, with at most this many mailboxes.
+    pub(crate) async fn read_up_to(
+        &self,
+        visible_max: usize,
+        directory: &Directory,
+        reader: &Account,
+    ) -> Result<Arc<Visible>> {
         let before = self.seen.lock().clone();
         // Before the lists are read: the next check finds a change that is made meanwhile.
         let changes = directory.acls().changes().await?;
-        let mut sharers = HashMap::new();
-        let (mut owners, mut room) = (Vec::new(), VISIBLE_MAX);
+        let (mut sharers, mut mailboxes, mut is_cut) = (HashMap::new(), 0, false);
         for (n, sharer) in directory.acls().sharers(reader).await?.into_iter().enumerate() {
             if n % OWNERS_AT_ONCE == OWNERS_AT_ONCE - 1 {
                 tokio::task::yield_now().await;
@@ -97,20 +113,23 @@ impl KnownReader {
                     Shared { changes, owner: sharing.map(|sharing| Arc::new(Owner::new(sharing))) }
                 }
             };
-            let mailboxes = shared.owner.as_ref().map_or(0, |owner| owner.mailboxes());
-            match room.checked_sub(mailboxes) {
-                Some(left) => room = left,
-                None => {
-                    tracing::warn!(
-                        reader = reader.name,
-                        "an account sees only the first {VISIBLE_MAX} mailboxes of others"
-                    );
-                    continue;
-                }
-            }
-            owners.extend(shared.owner.clone());
+            mailboxes += shared.mailboxes();
             sharers.insert(sharer.id, shared);
+            while mailboxes > visible_max
+                && let Some(left_out) = remove_largest(&mut sharers)
+            {
+                mailboxes -= left_out.mailboxes();
+                is_cut = true;
+            }
         }
+        if is_cut {
+            tracing::warn!(
+                reader = reader.name,
+                "others share more than {visible_max} mailboxes with an account: it does not see those of the \
+                 owners who share most"
+            );
+        }
+        let owners = sharers.values().filter_map(|shared| shared.owner.clone());
         let visible = Arc::new(Visible::new(owners));
         *self.seen.lock() =
             Some(Arc::new(VisibleMailboxes { changes, sharers, visible: Arc::clone(&visible) }));
@@ -120,4 +139,11 @@ impl KnownReader {
     pub(crate) fn mailboxes(&self) -> usize {
         self.seen.lock().as_ref().map_or(0, |seen| seen.visible.mailboxes())
     }
+}
+
+/// Removes the one who shares most.
+fn remove_largest(sharers: &mut HashMap<AccountId, Shared>) -> Option<Shared> {
+    let largest = sharers.iter().max_by_key(|(id, shared)| (shared.mailboxes(), **id));
+    let largest = largest.map(|(id, _)| *id)?;
+    sharers.remove(&largest)
 }

@@ -8,6 +8,7 @@ use posthaste_store::MemoryEngine;
 use posthaste_testkit::FaultyDirectory;
 
 use crate::SharedMailboxes;
+use crate::known::KnownReader;
 
 struct World {
     engine: Arc<FaultyDirectory>,
@@ -95,4 +96,31 @@ async fn sessions_of_one_account_read_the_lists_once() {
     }
     // Two pages of one scan.
     assert_eq!(world.read().len(), 2);
+}
+
+/// Three accounts could take another one's sight of all that is shared with it.
+#[tokio::test]
+async fn who_shares_most_is_left_out_first() {
+    let world = World::new();
+    let (bo, eve) = (world.account("bo@example.org").await, world.account("eve@example.org").await);
+    let (cy, zoe) = (world.account("cy@example.org").await, world.account("zoe@example.org").await);
+    for n in 0..17 {
+        world.grant(&eve, n, "bo@example.org", "lr").await;
+    }
+    for n in 20..23 {
+        world.grant(&cy, n, "bo@example.org", "lr").await;
+    }
+    world.grant(&zoe, 30, "bo@example.org", "lr").await;
+    for (max, names) in [
+        (21, ["zoe@example.org", "cy@example.org", "eve@example.org"].as_slice()),
+        (20, ["zoe@example.org", "cy@example.org"].as_slice()),
+        (3, ["zoe@example.org"].as_slice()),
+        (0, [].as_slice()),
+    ] {
+        let visible = KnownReader::default().read_up_to(max, &world.directory, &bo).await.unwrap();
+        let owners = visible.owners_fewest_first();
+        let found: Vec<&str> = owners.iter().map(|(_, owner)| owner.account.name.as_str()).collect();
+        assert_eq!(found, names, "{max} mailboxes");
+        assert_eq!(visible.rights(mailbox(30)).is_empty(), max == 0);
+    }
 }

@@ -50,6 +50,14 @@ impl Visible {
         self.owners.iter().map(|(top, owner)| (top.as_str(), &**owner))
     }
 
+    /// The same. Those with the fewest mailboxes come first: where not all are shown, nobody hides
+    /// the few of others.
+    pub fn owners_fewest_first(&self) -> Vec<(&str, &Owner)> {
+        let mut owners: Vec<_> = self.owners().collect();
+        owners.sort_by_key(|(_, owner)| owner.mailboxes());
+        owners
+    }
+
     /// The account whose mailboxes are below this level.
     pub fn owner_below(&self, top: &str) -> Option<&Owner> {
         self.owners.get(top).map(Arc::as_ref)
@@ -77,7 +85,7 @@ impl Owner {
     }
 
     /// The number of its mailboxes with rights.
-    pub(crate) fn mailboxes(&self) -> usize {
+    pub fn mailboxes(&self) -> usize {
         self.rights.len()
     }
 

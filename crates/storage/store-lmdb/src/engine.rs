@@ -1,7 +1,7 @@
 //! The embedded engine: opens a data directory and answers the calls of [`Engine`].
 //!
-//! A read is done by the thread that requests it, from the map. A write is passed to the writer
-//! thread. No reading transaction lives across an await.
+//! A read is done by the thread that requests it, from the map, unless it is long. A write is
+//! passed to the writer thread. No reading transaction lives across an await.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -408,6 +408,9 @@ fn has_threads() -> bool {
 const COUNTING_ROUNDS_MAX: usize = 10_000;
 /// Times a body's location is looked up again because maintenance had just moved the body.
 const LOOKUPS_MAX: usize = 4;
+/// Bytes of a body that are read at once. Readers ask for 1 MiB at a time, which takes 2 ms at most,
+/// or for a whole body.
+const READ_AT_ONCE: u64 = 2 << 20;
 
 impl Shared {
     pub(crate) fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
@@ -422,6 +425,12 @@ impl Shared {
             }
         }
         Err(StoreError::Corrupt(format!("body {body}: its pack is missing")))
+    }
+
+    /// Whether reading a range would delay other tasks.
+    fn is_long(&self, body: BodyId, range: &BodyRange) -> Result<bool> {
+        let is_long = |end: u64| end.saturating_sub(range.start) > READ_AT_ONCE;
+        Ok(is_long(range.end) && is_long(read::body_location(&self.index, body)?.len))
     }
 
     /// Whether a body belongs to a row, also in another form.
@@ -534,6 +543,10 @@ impl Engine for LmdbEngine {
 
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
         self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
+        if self.shared.is_long(body, &range)? {
+            let shared = Arc::clone(&self.shared);
+            return elsewhere(move || shared.read_body(body, range)).await;
+        }
         self.shared.read_body(body, range)
     }
 

@@ -137,8 +137,8 @@ impl Context {
     async fn read_long(&self, body: BodyId, range: BodyRange, first: Bytes) -> Result<Bytes> {
         if self.served.is_converted_whole(&*self.engine, body).await? {
             // It is converted as a whole and kept meanwhile. Otherwise each piece might convert
-            // it again.
-            return self.served.read(&*self.engine, body, range).await;
+            // it again. Its form is known, so it is not read for that.
+            return self.served.converted(&*self.engine, body, range).await;
         }
         let expected = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let mut whole = Vec::with_capacity(if expected <= EXPECTED_MAX { expected } else { 2 * first.len() });

@@ -18,6 +18,7 @@ use crate::engine::{Stored, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
 use crate::mailbox::Mailbox;
 use crate::row::Row;
+use crate::served::SHARED_LEN_MAX;
 use crate::store::Store;
 use crate::view::View;
 
@@ -44,7 +45,14 @@ impl Context {
         let SummaryOf { mailbox, uid, body } = message;
         let serve = &self.served.serve;
         // A client that reads in pieces needs the summary for each piece.
-        let make = || async { serve.summarize(self.read_body(body, 0..u64::MAX).await?).await };
+        let make = || async {
+            let begin = self.read_body(body, 0..SHARED_LEN_MAX as u64).await?;
+            if begin.len() < SHARED_LEN_MAX {
+                return serve.summarize(begin).await;
+            }
+            let _turn = self.served.summary_turn().await?;
+            serve.summarize(self.read_body(body, 0..u64::MAX).await?).await
+        };
         let summary = match self.served.summary(body, make).await {
             Ok(summary) => summary,
             // Nothing is stored, so a superseded message keeps its UID.

@@ -18,13 +18,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::BodyId;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::cache::Cache;
 use crate::compressed::{self, FRAME_LEN, Layout};
@@ -34,7 +35,13 @@ use crate::form::{Form, FormHeader};
 
 /// Octets of a message above which its pieces are copied, so that a slow client does not hold all
 /// of it.
-const SHARED_LEN_MAX: usize = 128 << 10;
+pub(crate) const SHARED_LEN_MAX: usize = 128 << 10;
+/// Longer bodies that are converted at once, and messages that are summarised at once. Each is in
+/// memory, in no budget, while it waits for the memory of that work. Sessions of one client may
+/// read fifty of them.
+const LONG_AT_ONCE: usize = 4;
+/// The longest wait for a turn at a long body, as for that memory.
+const TURN_WITHIN: Duration = Duration::from_secs(60);
 /// Bytes for the notes how bodies are stored: 4,096 of them. A note saves a read of the body's
 /// beginning for each piece of a large message. So many messages are not read at a time.
 const NOTES_BYTES: usize = 4_096 * 128;
@@ -151,8 +158,17 @@ pub(crate) struct Served {
     /// The forms of the bodies read last, and the engine's epoch when each was read. Another
     /// process may change the form of a body.
     notes: Mutex<Cache<BodyId, (StoredAs, Epoch)>>,
+    /// The turns at long bodies that are converted, and at those whose summaries are made.
+    conversions: Semaphore,
+    summaries: Semaphore,
     #[cfg(test)]
     decompressed: AtomicUsize,
+}
+
+/// Waits for a turn.
+async fn turn_of(turns: &Semaphore) -> Result<SemaphorePermit<'_>> {
+    let turn = tokio::time::timeout(TURN_WITHIN, turns.acquire()).await;
+    turn.ok().and_then(Result::ok).ok_or(StoreError::Busy)
 }
 
 impl Served {
@@ -164,6 +180,8 @@ impl Served {
             arrived: Mutex::new(Cache::new(for_arrived)),
             arrived_len_max: for_arrived / ARRIVED_MESSAGE_SHARE,
             notes: Mutex::new(Cache::new(NOTES_BYTES)),
+            conversions: Semaphore::new(LONG_AT_ONCE),
+            summaries: Semaphore::new(LONG_AT_ONCE),
             #[cfg(test)]
             decompressed: AtomicUsize::default(),
         }
@@ -201,7 +219,11 @@ impl Served {
             Some(header) if header.form == Form::Compressed => {
                 return self.decompressed(engine, body, range, (header, bytes)).await;
             }
-            Some(_) => return self.converted(engine, body, range).await,
+            Some(_) => {
+                // It may have to wait for its turn.
+                drop(bytes);
+                return self.converted(engine, body, range).await;
+            }
         }
         let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
         let (start, end) = (at(range.start), at(range.end));
@@ -392,6 +414,11 @@ impl Served {
         self.keep(Piece::Summary(body), make).await
     }
 
+    /// Waits for the turn to make the summary of a long message.
+    pub async fn summary_turn(&self) -> Result<SemaphorePermit<'_>> {
+        turn_of(&self.summaries).await
+    }
+
     /// A piece that is not evicted until [`Served::unpin`].
     pub fn pin(&self, piece: Piece) -> Arc<CachedPiece> {
         let mut all = self.kept.lock();
@@ -416,9 +443,17 @@ impl Served {
 
     /// A range of a body that is converted whole. Boxed as [`Self::frames`] is.
     #[boxed]
-    async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    pub async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let make = || async {
-            let stored = engine.read_body(body, 0..u64::MAX).await?;
+            let begin = engine.read_body(body, 0..SHARED_LEN_MAX as u64).await?;
+            let (stored, _turn) = match begin.len() {
+                SHARED_LEN_MAX => {
+                    drop(begin);
+                    let turn = turn_of(&self.conversions).await?;
+                    (engine.read_body(body, 0..u64::MAX).await?, Some(turn))
+                }
+                _ => (begin, None),
+            };
             match FormHeader::of(&stored) {
                 Some(header) if header.form == Form::Compressed => {
                     compressed::decompress(&stored).map(Bytes::from).map_err(damaged_frame)

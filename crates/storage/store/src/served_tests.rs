@@ -402,3 +402,62 @@ async fn a_summary_that_is_not_stored_is_made_once_for_a_reader() {
     }
     assert_eq!((world.conversions(), world.serve.2.load(Ordering::Relaxed)), (1, 1));
 }
+
+/// Waits before it converts, as for memory.
+struct Waiting {
+    begun: AtomicUsize,
+    go: Semaphore,
+}
+
+#[async_trait]
+impl Serve for Waiting {
+    async fn serve(&self, stored: Bytes) -> Result<Bytes> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.go.acquire().await.unwrap().forget();
+        Ok(FormHeader::content(&stored))
+    }
+
+    async fn summarize(&self, served: Bytes) -> Result<Bytes> {
+        Ok(served)
+    }
+
+    fn octets(&self, _: &[u8]) -> Option<u32> {
+        None
+    }
+
+    fn keeps_summaries(&self) -> bool {
+        false
+    }
+}
+
+/// Each reader held its body in no budget while it waited for the memory of the conversion.
+#[tokio::test]
+async fn few_long_bodies_wait_for_their_conversion_in_memory() {
+    const READERS: usize = 10;
+    for (len, begun) in [(1_000, READERS), (200_000, LONG_AT_ONCE)] {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+        let (account, mailbox) = (AccountId(new_id()), MailboxId(new_id()));
+        add_mailbox(&*engine, account, mailbox).await;
+        let serve = Arc::new(Waiting { begun: AtomicUsize::new(0), go: Semaphore::new(0) });
+        let options = StoreOptions { serve: Arc::clone(&serve) as Arc<dyn Serve>, ..StoreOptions::default() };
+        let store = Store::new(engine, options);
+        let mut readers = Vec::new();
+        for _ in 0..READERS {
+            let header = FormHeader { form: Form::Rich, served_len: len as u32, digest: [0; 8] };
+            let (bytes, body) = (header.before(&vec![b'a'; len]), store.new_body_id());
+            let summary = Bytes::from_static(b"summary");
+            let message = IncomingMessage { bytes, summary, body, flags: vec![], date: 1, saved: None };
+            store.destination(mailbox).append(vec![message]).await.unwrap();
+            let store = store.clone();
+            readers.push(tokio::spawn(async move { store.read_body(body, 0..u64::MAX).await }));
+        }
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(serve.begun.load(Ordering::Relaxed), begun, "{len} octets");
+        serve.go.add_permits(READERS);
+        for reader in readers {
+            assert_eq!(reader.await.unwrap().unwrap().len(), len);
+        }
+    }
+}

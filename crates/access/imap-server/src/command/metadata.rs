@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations};
+use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations, Entry};
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::{Code, Untagged};
 use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode, Tag};
@@ -142,7 +142,7 @@ async fn store<'n>(
         }
         forget_if_deleted(service, account, entry.id).await?;
     }
-    service.annotated.send_replace(());
+    service.annotated.note_change(account);
     Ok(Some(StoredMetadata { of, changes, new_use }))
 }
 
@@ -169,7 +169,8 @@ async fn set_of_others(
     let undo = private.make(service).await?;
     undo.unless(shared.make(service).await.map(drop), service).await?;
     forget_if_deleted(service, found.resolved.owner, found.entry.id).await?;
-    service.annotated.send_replace(());
+    service.annotated.note_change(account);
+    service.annotated.note_change(found.resolved.owner);
     Ok(())
 }
 
@@ -306,12 +307,14 @@ impl MetadataRequest<'_> {
                 answer.entries.push(Annotation { name, value: value.cloned() });
             }
         };
+        // What is below one wanted name may be below 255 others: it is looked at until it is found.
+        let mut left: Vec<&Entry> = all.iter().collect();
         for wanted in self.entries {
             let value = all.get(wanted.as_str());
             if value.is_some() || self.depth == Depth::Zero {
                 report(wanted.clone(), value);
             }
-            let below = all.iter().filter(|entry| self.depth.reaches(wanted.as_str(), &entry.name));
+            let below = left.extract_if(.., |entry| self.depth.reaches(wanted.as_str(), &entry.name));
             for entry in below {
                 if let Some(name) = EntryName::new(&entry.name) {
                     report(name, Some(&entry.value));

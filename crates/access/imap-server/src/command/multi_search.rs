@@ -25,8 +25,8 @@ use super::search::{EsearchItems, answered, empty_saved, filters, fuzzy, names_m
 use crate::annotate::search::names_annotations;
 use crate::annotate::{self, reader_of};
 use crate::gmail;
-use crate::gmail::searched::Searched;
-use crate::heavy::{HEAD_STEPS, Pace, SLICE_STEPS, open_steps};
+use crate::gmail::searched::{Searched, WrittenNames};
+use crate::heavy::{HEAD_STEPS, Pace, SLICE_STEPS, open_steps, part_ended};
 use crate::mailbox_filter::{FILTER_STEPS, Filter};
 use crate::offload::Threads;
 use crate::progress::{Progress, Reports};
@@ -341,15 +341,18 @@ impl Search<'_> {
         let account = session.login()?.id;
         let mut key = std::borrow::Cow::Borrowed(self.key);
         if gmail::search::names_labels(&key) {
-            let keywords = &selected.announced.head().keywords;
-            let searched = Searched {
-                mailbox: Some(entry),
-                keywords,
-                names: session.wire.names,
-                me: &session.login()?.name,
-                now: self.now,
-            };
-            gmail::search::replace_in(searched, key.to_mut())?;
+            let written = WrittenNames::of(Some(entry), &selected.announced.head().keywords);
+            {
+                let searched = Searched {
+                    mailbox: Some(entry),
+                    written: &written,
+                    names: session.wire.names,
+                    me: &session.login()?.name,
+                    now: self.now,
+                };
+                gmail::search::replace_in(searched, key.to_mut())?;
+            }
+            part_ended().await;
         }
         let Session { wire, service, .. } = session;
         if names_annotations(&key) {
@@ -358,10 +361,10 @@ impl Search<'_> {
             let reading = Box::pin(annotate::search::replace(reader, key.to_mut()));
             wire.reporting(self.reports(service), reading).await?;
         }
-        if let Some(budget) = &mut self.budget {
-            budget.take(selected, &entry.name, &mut key)?;
-        }
         let source = Source { service, account, selected };
+        if let Some(budget) = &mut self.budget {
+            Box::pin(budget.take(source, &entry.name, &mut key)).await?;
+        }
         let question = Box::pin(Question::compiled(source, &key, self.now)).await?;
         let reports = self.reports(service);
         let mut job = Job::new(source, question, Pace::reporting(Arc::clone(&self.progress)));

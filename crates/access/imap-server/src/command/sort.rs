@@ -54,7 +54,7 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SortArgs) -> Result<Rep
     let by_relevancy = args.criteria.iter().any(|criterion| criterion.key == SortKey::Relevancy);
     let scored = by_relevancy || args.returns.is_some_and(|r| r.relevancy);
     fuzzy::check_relevancy(scored, &args.key)?;
-    search::limit::refuse(ctx, &args.key)?;
+    search::limit::refuse(ctx, &args.key).await?;
     let context = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let context = search::with_items(ctx, context, std::mem::take(&mut args.update_items));
     let Matches { seqs: found, expunged } = search::find(ctx, tag, &args.key, None).await?;

@@ -16,6 +16,7 @@ use posthaste_store::StoreError;
 use super::DONE;
 use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::offload::Threads;
 use crate::reply::{Failure, Reply};
 use crate::resolve::Asker;
 use crate::rights::Act;
@@ -31,6 +32,9 @@ const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
 
 /// Steps of looking up a URL: directory, list and summary.
 pub(super) const URL_STEPS: u64 = SLICE_STEPS / 20;
+
+/// Steps of parsing and printing a byte of a structure, most of them for memory.
+const STRUCTURE_BYTE_STEPS: u64 = 16;
 
 /// Bytes that are looked at between two counts of the steps.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -192,7 +196,7 @@ struct UrlData {
     is_there: bool,
     values: Vec<(UrlFetchParam, ParamValue)>,
     /// Memory of the values.
-    _paid: Vec<BytePermit>,
+    _paid: Option<BytePermit>,
 }
 
 impl UrlData {
@@ -200,12 +204,13 @@ impl UrlData {
         let UrlFetchItem { url, params } = item;
         let part = or_nil(source.service.delivery.find_url(source.reader, url).await)?;
         let Some(part) = part else { return Ok(Self::default()) };
-        let (mut paid, mut values) = (Vec::new(), Vec::new());
-        for param in params.as_deref().unwrap_or(&[UrlFetchParam::Body]) {
-            values.push((*param, value(source, url, &part, *param, &mut paid).await?));
+        let params = params.as_deref().unwrap_or(&[UrlFetchParam::Body]);
+        let (_paid, mut values) = (reserve(source, &part, params).await?, Vec::new());
+        for param in params {
+            values.push((*param, value(source, url, &part, *param).await?));
         }
-        describe_decoded(url, &mut values).await;
-        Ok(Self { is_there: true, values, _paid: paid })
+        describe_decoded(source, url, &mut values).await?;
+        Ok(Self { is_there: true, values, _paid })
     }
 }
 
@@ -242,24 +247,37 @@ impl ParamValue {
     }
 }
 
-/// Reads the data that a parameter requests. Its memory stays reserved until the response
-/// is sent.
+/// Reserves the memory of what parameters request. It stays reserved until the response is sent.
+async fn reserve(
+    source: UrlSource<'_>,
+    part: &UrlPart,
+    params: &[UrlFetchParam],
+) -> Result<Option<BytePermit>, Failure> {
+    let UrlSource { service, reader } = source;
+    let (mut data, mut structure) = (0, 0);
+    for param in params {
+        match param {
+            UrlFetchParam::Body => data = part.read_len(),
+            UrlFetchParam::Binary => data = part.decoded_len(),
+            UrlFetchParam::Structure => structure = part.structure_len(),
+        }
+    }
+    // A part that could be read without its structure can be read with it.
+    let needed = data.max((data + structure).min(service.reads.largest() as u64));
+    if needed <= UNRESERVED_BYTES_MAX {
+        return Ok(None);
+    }
+    service.reserve_to_read(reader.account.id, needed).await.map(Some)
+}
+
+/// Reads the data that a parameter requests.
 async fn value(
     source: UrlSource<'_>,
     url: &str,
     part: &UrlPart,
     param: UrlFetchParam,
-    paid: &mut Vec<BytePermit>,
 ) -> Result<ParamValue, Failure> {
-    let (service, account) = (source.service, source.reader.account.id);
-    let needed = match param {
-        UrlFetchParam::Body => part.read_len(),
-        UrlFetchParam::Binary => part.decoded_len(),
-        UrlFetchParam::Structure => 0,
-    };
-    if needed > UNRESERVED_BYTES_MAX {
-        paid.push(service.reserve_to_read(account, needed).await?);
-    }
+    let service = source.service;
     Ok(match param {
         UrlFetchParam::Body => {
             let mut bytes = Vec::new();
@@ -282,8 +300,13 @@ async fn value(
 }
 
 /// RFC 5524 §3: with BINARY, the structure describes the bytes that are sent. Those of a
-/// composite part or of a whole message are sent as they are.
-async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, ParamValue)]) {
+/// composite part or of a whole message are sent as they are. The structure of an encoded message
+/// is long if it has many parts.
+async fn describe_decoded(
+    source: UrlSource<'_>,
+    url: &str,
+    values: &mut [(UrlFetchParam, ParamValue)],
+) -> Result<(), Failure> {
     let is_whole_part = ImapUrl::parse(url).is_ok_and(|url| {
         let section = url.section.unwrap_or_default();
         url.partial.is_none() && section.text == SectionText::Whole && !section.part.0.is_empty()
@@ -292,19 +315,20 @@ async fn describe_decoded(url: &str, values: &mut [(UrlFetchParam, ParamValue)])
         ParamValue::Decoded { bytes, .. } => Some(bytes),
         _ => None,
     });
-    let Some(sent) = sent.filter(|_| is_whole_part) else { return };
+    let Some(sent) = sent.filter(|_| is_whole_part) else { return Ok(()) };
     let (mut decoded, mut pace) = (Decoded::default(), Pace::default());
     for piece in sent.chunks(PIECE_BYTES) {
         decoded.count(piece);
         pace.worked(piece.len() as u64).await;
     }
+    let threads = Threads { service: source.service, account: source.reader.account.id };
     for (_, value) in values {
-        if let ParamValue::Printed(printed) = value
-            && let Some(described) = structure_of_decoded(printed, decoded)
-        {
-            *printed = described;
-        }
+        let ParamValue::Printed(printed) = value else { continue };
+        let was = std::mem::take(printed);
+        let steps = was.len() as u64 * STRUCTURE_BYTE_STEPS;
+        *printed = threads.run(steps, move || structure_of_decoded(&was, decoded).unwrap_or(was)).await?;
     }
+    Ok(())
 }
 
 /// Looks for a NUL, in pieces.
@@ -339,11 +363,13 @@ fn or_nil<T>(found: Result<T, UrlRefusal>) -> Result<Option<T>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
+    use std::future::{Future, poll_fn};
     use std::pin::pin;
     use std::sync::Arc;
-    use std::task::{Context, Waker};
+    use std::task::{Context, Poll, Waker};
 
+    use posthaste_directory::NewAccount;
+    use posthaste_mail_model::Secret;
     use posthaste_net::{Connection, Shutdown, Stream};
 
     use super::*;
@@ -382,5 +408,64 @@ mod tests {
         }
         assert!(polls >= 3, "{polls} polls");
         assert!(bytes.iter().all(|byte| *byte == 0x80));
+    }
+
+    async fn ana_of(service: &ImapService) -> Account {
+        let password = Secret::new("correct horse".to_owned());
+        service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap()
+    }
+
+    /// Each session of an account held a structure of 8 MiB in no budget: while it waited for a
+    /// thread, and while its client read.
+    #[tokio::test]
+    async fn memory_is_reserved_for_a_long_structure() {
+        let service = service();
+        let ana = ana_of(&service).await;
+        let to = [service.delivery.resolve(&ana.name).await.unwrap()];
+        let head = "Content-Type: multipart/mixed; boundary=b\r\n\r\n";
+        for parts in [1, 5_000] {
+            let message = head.to_owned() + &"--b\r\n\r\ntwenty octets of text\r\n".repeat(parts);
+            for delivered in service.delivery.deliver(Bytes::from(message), &to).await {
+                delivered.unwrap();
+            }
+        }
+        let source = UrlSource::of(&service, &ana, None);
+        let reserved = async |url: &str| {
+            let part = service.delivery.find_url(source.reader, url).await.unwrap();
+            let paid = reserve(source, &part, &[UrlFetchParam::Structure]).await.unwrap();
+            paid.map(|paid| paid.bytes())
+        };
+        assert_eq!(reserved("/INBOX/;UID=1").await, None);
+        assert!(reserved("/INBOX/;UID=2").await.is_some_and(|bytes| bytes > 200_000));
+    }
+
+    /// A message in base64 may have 20,000 parts: its structure was parsed and printed in one poll.
+    #[tokio::test]
+    async fn a_long_structure_is_described_by_another_thread() {
+        let service = service();
+        let ana = ana_of(&service).await;
+        let source = UrlSource::of(&service, &ana, None);
+        let nils = |count: usize| vec!["NIL"; count].join(" ");
+        for (parts, is_elsewhere) in [(1, false), (5_000, true)] {
+            let text = r#"("TEXT" "PLAIN" NIL NIL NIL "7BIT" 3 1 NIL NIL NIL NIL)"#.repeat(parts);
+            let multipart = format!(r#"({text} "MIXED" {})"#, nils(4));
+            let around = format!(r#""MESSAGE" "RFC822" NIL NIL NIL "base64" 99 ({})"#, nils(10));
+            let printed = format!("({around} {multipart} 5 {})", nils(4));
+            let mut values = [
+                (UrlFetchParam::Structure, ParamValue::Printed(printed.into_bytes())),
+                (UrlFetchParam::Binary, ParamValue::Literal8(Bytes::from_static(b"a\r\n"))),
+            ];
+            {
+                let mut work = pin!(describe_decoded(source, "/INBOX/;UID=1/;SECTION=1", &mut values));
+                let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+                assert_eq!(first.is_pending(), is_elsewhere, "{parts} parts");
+                if is_elsewhere {
+                    work.await.unwrap();
+                }
+            }
+            let ParamValue::Printed(described) = &values[0].1 else { panic!("no structure") };
+            let described = String::from_utf8_lossy(described);
+            assert!(!described.contains("base64") && described.contains("\"7bit\" 3 "), "{described}");
+        }
     }
 }

@@ -149,7 +149,7 @@ pub(super) struct LongSummary {
 
 /// Memory for a copy, which was used on another thread if it is large: that takes most of the time
 /// of a copy.
-async fn used_memory(octets: usize) -> Vec<u8> {
+pub(super) async fn used_memory(octets: usize) -> Vec<u8> {
     let used = move || {
         let mut memory = vec![1_u8; octets];
         memory.clear();

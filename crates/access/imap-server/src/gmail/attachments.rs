@@ -17,6 +17,12 @@ pub(crate) enum PartCondition {
 
 const FILENAME: &str = "filename:";
 
+/// Steps of reading an octet of a structure: its tokens are short.
+const TOKEN_STEPS: u64 = 4;
+/// Steps of the same, if the names of files are decoded and compared as well. A name may have one
+/// octet, with 11 around it.
+const NAME_STEPS: u64 = 16;
+
 impl PartCondition {
     /// The search key of `has:attachment`. Only [`super::raw`] makes it.
     pub(super) fn attachment_key() -> SearchKey {
@@ -33,6 +39,14 @@ impl PartCondition {
         match key.strip_prefix(FILENAME) {
             Some(name) => Self::FileName(Box::new(Text::new(name))),
             None => Self::Attachment,
+        }
+    }
+
+    /// Steps of reading an octet of a structure.
+    pub(crate) const fn octet_steps(&self) -> u64 {
+        match self {
+            Self::Attachment => TOKEN_STEPS,
+            Self::FileName(_) => NAME_STEPS,
         }
     }
 

@@ -333,6 +333,7 @@ mod tests {
     use posthaste_mail_model::{Flag, Id, Keyword, KeywordTable, MailboxId, MailboxName, UidValidity};
     use posthaste_store::{MailboxEntry, SpecialUse};
 
+    use super::super::searched::WrittenNames;
     use super::*;
 
     /// In the mailbox `Sent`, whose messages have some keywords.
@@ -345,17 +346,10 @@ mod tests {
         };
         let keywords = ["work", "My=20Family/2026", "$Junk"].map(|name| Keyword::new(name).unwrap());
         let keywords = KeywordTable::from_keywords(keywords.to_vec()).unwrap();
-        let names = NameEncoding::Utf7;
-        parse(
-            query,
-            Searched {
-                mailbox: Some(&mailbox),
-                keywords: &keywords,
-                names,
-                me: "ana@x.test",
-                now: 1_700_000_100,
-            },
-        )
+        let (names, written) = (NameEncoding::Utf7, WrittenNames::of(Some(&mailbox), &keywords));
+        let me = "ana@x.test";
+        let now = 1_700_000_100;
+        parse(query, Searched { mailbox: Some(&mailbox), written: &written, names, me, now })
     }
 
     fn text(text: &str) -> SearchKey {

@@ -8,14 +8,18 @@ use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::limits::SEARCH_KEYS_MAX;
 use posthaste_imap_codec::response::Code;
 
-use super::searched::Searched;
+use super::searched::{Searched, WrittenNames};
 use super::{labels, raw};
+use crate::heavy::{Pace, SLICE_STEPS, part_ended};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 
 /// The reason why a result is not kept up to date: a query may name ages, and keywords that do
 /// not exist yet.
 pub(crate) const NOT_KEPT: &str = "A result by X-GM-RAW is not kept up to date";
+
+/// Steps of a key of a query: it is compared with up to 59 labels.
+const KEY_STEPS: u64 = 500;
 
 /// Whether criteria name labels or have a query.
 pub(crate) fn names_labels(key: &SearchKey) -> bool {
@@ -36,20 +40,25 @@ pub(crate) async fn replace(ctx: &mut Ctx<'_>, tag: &Tag, key: &mut SearchKey) -
     let reading = ctx.service.store.list(ctx.selected_owner());
     let list = ctx.reporting(tag, reading).await?;
     let selected = &*ctx.selected;
+    let mailbox = list.entries.iter().find(|entry| entry.id == selected.mailbox.id());
+    let written = WrittenNames::of(mailbox, &selected.announced.head().keywords);
     let searched = Searched {
-        mailbox: list.entries.iter().find(|entry| entry.id == selected.mailbox.id()),
-        keywords: &selected.announced.head().keywords,
+        mailbox,
+        written: &written,
         names: ctx.wire.names,
         me: &ctx.login.name,
         now: (ctx.service.store.unix_ms() / 1000) as i64,
     };
-    replace_in(searched, key)
+    let has_queries = replace_in(searched, key)?;
+    part_ended().await;
+    Ok(has_queries)
 }
 
-/// Replaces labels and queries. Returns whether there were queries.
+/// Replaces labels and queries. Returns whether there were queries. The caller pauses after it.
 pub(crate) fn replace_in(searched: Searched<'_>, key: &mut SearchKey) -> Result<bool, Failure> {
     let mut queries = Queries { count: 0, keys: 0 };
     walk(searched, key, &mut queries)?;
+    Pace::default().count((queries.keys as u64 * KEY_STEPS).min(SLICE_STEPS));
     Ok(queries.count > 0)
 }
 

@@ -2,7 +2,7 @@
 
 use posthaste_imap_codec::NameEncoding;
 use posthaste_imap_codec::command::SearchKey;
-use posthaste_mail_model::{Flag, FlagSet, KeywordTable};
+use posthaste_mail_model::{Flag, KeywordTable};
 use posthaste_store::{MailboxEntry, SpecialUse};
 
 use super::labels::{self, Label, LabelledMailbox};
@@ -15,14 +15,38 @@ const NO_STATES: [&str; 6] = ["snoozed", "scheduled", "chat", "chats", "outbox",
 pub(crate) struct Searched<'s> {
     /// The mailbox. `None` if it was deleted meanwhile.
     pub(crate) mailbox: Option<&'s MailboxEntry>,
-    /// The keywords of its messages.
-    pub(crate) keywords: &'s KeywordTable,
+    /// Its name, and the labels of its messages.
+    pub(crate) written: &'s WrittenNames,
     /// The encoding in which the client writes labels.
     pub(crate) names: NameEncoding,
     /// The address that `from:me` means.
     pub(crate) me: &'s str,
     /// The time of the search, unix seconds.
     pub(crate) now: i64,
+}
+
+/// The name of a mailbox and the labels of its messages, as queries write them. They are made once
+/// for a search, which may name thousands of labels.
+#[derive(Debug)]
+pub(crate) struct WrittenNames {
+    mailbox: Option<String>,
+    /// Those of the user. Gmail's own labels are left out.
+    labels: Vec<(Flag, String)>,
+}
+
+impl WrittenNames {
+    /// Of this mailbox, and of the keywords of its messages.
+    pub(crate) fn of(mailbox: Option<&MailboxEntry>, keywords: &KeywordTable) -> Self {
+        let own = keywords.keywords().iter().filter(|keyword| !keyword.as_str().starts_with('$'));
+        let written = |flag: Flag| {
+            let text = dashed(&labels::text_of(&flag)?);
+            Some((flag, text))
+        };
+        Self {
+            mailbox: mailbox.map(|mailbox| dashed(mailbox.name.as_str())),
+            labels: own.cloned().map(Flag::Keyword).filter_map(written).collect(),
+        }
+    }
 }
 
 impl Searched<'_> {
@@ -60,15 +84,15 @@ impl Searched<'_> {
         let word = value.to_lowercase();
         let dashed_word = dashed(value);
         let is_here = LabelledMailbox::named(&word).is_some_and(|place| self.is_at(place))
-            || self.mailbox.is_some_and(|mailbox| dashed(mailbox.name.as_str()) == dashed_word);
+            || self.written.mailbox.as_ref().is_some_and(|name| *name == dashed_word);
         if is_here || word == "anywhere" {
             return Ok(SearchKey::All);
         }
         if NO_STATES.contains(&word.as_str()) {
             return Err(format!("there is no state {word} here"));
         }
-        let is_named = |flag: &Flag| labels::text_of(flag).is_some_and(|text| dashed(&text) == dashed_word);
-        let named = self.user_labels().filter(is_named).map(SearchKey::Has);
+        let named = self.written.labels.iter().filter(|(_, text)| *text == dashed_word);
+        let named = named.map(|(flag, _)| SearchKey::Has(flag.clone()));
         Ok(self.known(&word).into_iter().chain(named).reduce(either).unwrap_or_else(none))
     }
 
@@ -89,14 +113,8 @@ impl Searched<'_> {
 
     /// `has:userlabels`
     pub(super) fn any_user_label(self) -> SearchKey {
-        self.user_labels().map(SearchKey::Has).reduce(either).unwrap_or_else(none)
-    }
-
-    /// The labels of the mailbox that are not Gmail system labels.
-    fn user_labels(self) -> impl Iterator<Item = Flag> {
-        let is_own =
-            |flag: &Flag| matches!(flag, Flag::Keyword(keyword) if !keyword.as_str().starts_with('$'));
-        labels::labels_of(self.keywords, FlagSet::ALL).into_iter().filter(is_own)
+        let labels = self.written.labels.iter().map(|(flag, _)| SearchKey::Has(flag.clone()));
+        labels.reduce(either).unwrap_or_else(none)
     }
 }
 

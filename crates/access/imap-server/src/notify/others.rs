@@ -119,8 +119,11 @@ impl FollowedMailboxes {
         }
         let mut all = MailboxList::clone(own);
         let mut room = LISTED_MAX;
-        for (id, list) in self.owners.keys().zip(&theirs) {
-            let Some(owner) = self.owner(*id) else { continue };
+        let owners = self.owners.keys().zip(&theirs);
+        let mut owners: Vec<_> = owners.filter_map(|(id, list)| Some((self.owner(*id)?, list))).collect();
+        // As in LIST.
+        owners.sort_by_key(|(owner, _)| owner.mailboxes());
+        for (owner, list) in owners {
             let listed = list.entries.iter().filter(|entry| owner.rights(entry.id).contains(Rights::LOOKUP));
             for entry in listed.take(room) {
                 all.entries.extend(shown(owner, entry));

@@ -10,6 +10,8 @@ use posthaste_testkit::Piped;
 use super::*;
 
 const LOGIN_WITHIN: Duration = Duration::from_secs(180);
+/// "\0ana@example.org\0correct horse"
+const LOGIN: &[u8] = b"AUTHENTICATE \"PLAIN\" \"AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl\"\r\n";
 
 /// A session over a pipe of this many octets each way. The greeting was read.
 async fn session_over(octets: usize) -> Piped {
@@ -33,9 +35,7 @@ async fn session_over(octets: usize) -> Piped {
 #[tokio::test]
 async fn a_client_that_never_pauses_has_no_more_time_to_log_in() {
     let mut client = session_over(4096).await;
-    // "\0ana@example.org\0correct horse"
-    let login = b"AUTHENTICATE \"PLAIN\" \"AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl\"\r\n";
-    client.send(&[b"NOOP\r\n", &login[..], b"LISTSCRIPTS\r\n"].concat()).await;
+    client.send(&[b"NOOP\r\n", LOGIN, b"LISTSCRIPTS\r\n"].concat()).await;
     client.advance(LOGIN_WITHIN).await;
     assert_eq!(client.rest().await, "BYE \"You took too long to log in\"\r\n");
 }
@@ -50,4 +50,16 @@ async fn a_client_that_reads_nothing_has_no_more_time_to_log_in() {
 async fn the_first_commands_before_a_login_do_not_wait() {
     let answers = |said: &str| said.lines().count();
     session_over(1 << 16).await.first_commands_do_not_wait("NOOP\r\n", answers).await;
+}
+
+/// A command over the limit whose rest does not come kept a session, after its login had ended, too.
+#[tokio::test]
+async fn discarded_data_does_not_delay_the_end() {
+    let mut client = session_over(4096).await;
+    client.send(LOGIN).await;
+    client.hear(|said| said.ends_with(b"OK \"Logged in\"\r\n")).await;
+    client.send(b"PUTSCRIPT \"a\" {4000000+}\r\nkeep;").await;
+    assert_eq!(client.said().await, "");
+    client.stop();
+    assert_eq!(client.rest().await, "BYE \"The server is shutting down; try again later\"\r\n");
 }

@@ -42,6 +42,7 @@ const REVOKED: &str =
     "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 const SILENT: &str = "Idle for too long";
 const LATE: &str = "You took too long to log in";
+const TOO_LONG: &str = "The command is too long";
 
 /// The connections on which a way to log in may be used in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,13 +182,10 @@ impl Driver {
                         Err(why) => self.session.mistake(why),
                     },
                 },
-                Input::TooLong(octets) => {
-                    if !self.drain(octets).await? {
-                        Action::Close(Reply::bye("The command is too long"))
-                    } else {
-                        Action::Reply(too_long())
-                    }
-                }
+                Input::TooLong(octets) => match self.drain(octets).await? {
+                    Some(why) => Action::Close(Reply::bye(why)),
+                    None => Action::Reply(too_long()),
+                },
                 Input::End(why) => Action::Close(Reply::bye(why)),
             };
             if self.act(action).await? == Next::End {
@@ -473,22 +471,35 @@ impl Driver {
         }
     }
 
-    /// Throws a command over the limit away, so far as that is worth it: whether it was.
-    async fn drain(&mut self, octets: u64) -> Result<bool, NetError> {
+    /// Discards a command over the limit, if that is worth it. Returns why the session ends
+    /// instead.
+    async fn drain(&mut self, octets: u64) -> Result<Option<&'static str>, NetError> {
         if self.session.account.is_none() || octets == 0 || octets > DRAIN_MAX {
-            return Ok(false);
+            return Ok(Some(TOO_LONG));
         }
         let mut left = usize::try_from(octets).unwrap_or(usize::MAX);
         while left > 0 {
             if !self.connection.has_input() {
-                self.connection.fill(READ_AHEAD, self.service.options.silence_within).await?;
+                let within = self.service.options.silence_within;
+                tokio::select! {
+                    biased;
+                    () = self.shutdown.requested() => return Ok(Some(STOPS)),
+                    () = revoked(&mut self.lease) => return Ok(Some(REVOKED)),
+                    filled = self.connection.fill(READ_AHEAD, within) => {
+                        filled?;
+                    }
+                }
             }
             let used = self.connection.input().len().min(left);
             self.connection.consume(used);
             left -= used;
         }
         // The rest of the command: its line end.
-        Ok(matches!(self.input().await?, Input::Whole(_)))
+        Ok(match self.input().await? {
+            Input::Whole(_) => None,
+            Input::TooLong(_) => Some(TOO_LONG),
+            Input::End(why) => Some(why),
+        })
     }
 
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.

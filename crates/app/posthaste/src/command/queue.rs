@@ -131,13 +131,32 @@ fn as_line(item: &Item, wait: Option<&Wait>, now: i64) -> String {
     let from = if item.from.is_empty() { "<>" } else { &item.from };
     let to: Vec<&str> = item.waiting().map(|r| r.address.as_str()).collect();
     format!(
-        "{}\t{}\t{}\t{from}\t{}\t{}\t{next}\t{reason}",
+        "{}\t{}\t{}\t{from}\t{}\t{}\t{next}\t{}",
         item.id,
         time(now - item.arrived),
         ByteSize::b(item.size).display().iec(),
         item.destination,
-        to.join(",")
+        to.join(","),
+        printable(&reason)
     )
+}
+
+/// A text of another host or of a sender without control characters except tabs. On a terminal
+/// they could hide or forge what is shown.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// The header of a message, for a terminal.
+fn printed_header(message: &[u8]) -> String {
+    let end = message.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(message.len());
+    let header = String::from_utf8_lossy(message.get(..end).unwrap_or_default());
+    let lines = header.split_inclusive('\n');
+    let printed = lines.map(|line| {
+        let (text, end) = line.split_at(line.trim_end_matches(['\r', '\n']).len());
+        printable(text) + end
+    });
+    printed.collect()
 }
 
 fn as_json(item: &Item, wait: Option<&Wait>) -> String {
@@ -171,7 +190,7 @@ async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
             Outcome::Waiting => "waits".to_owned(),
             Outcome::Sent => "has received it".to_owned(),
             Outcome::Unreported { .. } => "has received it; the sender gets a report".to_owned(),
-            Outcome::Failed { reply, .. } => format!("has failed: {reply}"),
+            Outcome::Failed { reply, .. } => format!("has failed: {}", printable(reply)),
             Outcome::Reported if recipient.wants_failure() => {
                 "has failed; the sender has a report".to_owned()
             }
@@ -181,10 +200,8 @@ async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
         writeln!(out, "{}{notify} {outcome}", recipient.address)?;
     }
     let message = queue.message(&item).await?;
-    let header =
-        message.windows(4).position(|w| w == b"\r\n\r\n").map_or(&message[..], |end| &message[..end]);
     writeln!(out)?;
-    out.write_all(header).map_err(Failure::Terminal)?;
+    out.write_all(printed_header(&message).as_bytes()).map_err(Failure::Terminal)?;
     writeln!(out)?;
     Ok(())
 }
@@ -194,4 +211,19 @@ fn time(seconds: i64) -> String {
     // Two units are enough for a person.
     let text = humantime::format_duration(exact).to_string();
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host or a sender cleared the administrator's screen.
+    #[test]
+    fn texts_of_others_control_no_terminal() {
+        assert_eq!(printable("550 \u{1b}[2Jno\r\u{9b}1A"), "550 \u{fffd}[2Jno\u{fffd}\u{fffd}1A");
+        let message = b"From: a@b\r\nSubject: \x1b]0;x\x07\r\n\tmore\r\n\r\nbody\x1b";
+        let header = "From: a@b\r\nSubject: \u{fffd}]0;x\u{fffd}\r\n\tmore";
+        assert_eq!(printed_header(message), header);
+        assert_eq!(printed_header(b"From: \ra@b\n"), "From: \u{fffd}a@b\n");
+    }
 }

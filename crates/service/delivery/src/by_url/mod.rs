@@ -80,6 +80,8 @@ pub struct UrlPart {
     partial: Option<UrlPartial>,
     /// The encoding of the bytes, if they are the content of a part.
     encoding: Encoding,
+    /// Octets of the structure of the whole message.
+    structure: u64,
 }
 
 /// The place of a part in its message.
@@ -91,9 +93,9 @@ struct PartPlace {
 }
 
 impl PartPlace {
-    fn of(self, reader: AccountId, uid: Uid, body: BodyId) -> UrlPart {
+    fn of(self, reader: AccountId, uid: Uid, body: BodyId, structure: u64) -> UrlPart {
         let Self { bytes, fields, partial, encoding } = self;
-        UrlPart { reader, uid, body, bytes, fields, partial, encoding }
+        UrlPart { reader, uid, body, bytes, fields, partial, encoding, structure }
     }
 }
 
@@ -301,7 +303,7 @@ impl Delivery {
     ) -> Result<Option<UrlPart>, UrlRefusal> {
         let part = |summary: SummaryRef<'_>, body| {
             let found = locate(&summary, url)?;
-            Some(found.of(reader, uid, body))
+            Some(found.of(reader, uid, body, summary.body_structure().len() as u64))
         };
         Ok(self.of_summary(mailbox, uid, part).await?.flatten())
     }
@@ -390,7 +392,7 @@ impl Delivery {
     }
 
     /// The next bytes of a part from a place on, at most some; none at its end. All selected
-    /// fields at once.
+    /// fields at once. Some reads begin with a pause: the engine may have none.
     #[boxed]
     pub async fn read_url_at(&self, part: &UrlPart, at: u64) -> Result<Bytes, DeliveryError> {
         let mut bytes = Vec::new();
@@ -399,6 +401,9 @@ impl Delivery {
                 self.read_url(part, &mut bytes).await?;
             }
             return Ok(bytes.into());
+        }
+        if at > 0 && at.is_multiple_of(READ_AT_ONCE) {
+            tokio::task::yield_now().await;
         }
         let range = part.cut();
         let from = range.start.saturating_add(at).min(range.end);
@@ -480,6 +485,11 @@ impl UrlPart {
         }
     }
 
+    /// Bytes that its structure takes, at most.
+    pub fn structure_len(&self) -> u64 {
+        self.structure
+    }
+
     fn cut(&self) -> Range<u64> {
         let part = cut(self.bytes.end - self.bytes.start, self.partial);
         self.bytes.start + part.start..self.bytes.start + part.end
@@ -549,12 +559,24 @@ mod tests {
         let reader = UrlReader { account: &ana, host: "a.example", selected: None, used: UrlUse::Imap };
         let (looked, part) = pauses(delivery.find_url(reader, "/INBOX/;UID=1")).await;
         let mut bytes = Vec::new();
-        let (read, done) = pauses(delivery.read_url(&part.unwrap(), &mut bytes)).await;
+        let part = part.unwrap();
+        let (read, done) = pauses(delivery.read_url(&part, &mut bytes)).await;
         done.unwrap();
         assert_eq!((looked, read, bytes.len()), (0, 4, long.len()));
-        let (looked, part) = pauses(delivery.find_url(reader, "/INBOX/;UID=2;SECTION=7")).await;
+        // BURL reads it in pieces.
+        let in_pieces = async {
+            let mut at = 0;
+            while let Ok(piece) = delivery.read_url_at(&part, at).await
+                && !piece.is_empty()
+            {
+                at += piece.len() as u64;
+            }
+            at
+        };
+        assert_eq!(pauses(in_pieces).await, (4, long.len() as u64));
+        let (looked, found) = pauses(delivery.find_url(reader, "/INBOX/;UID=2;SECTION=7")).await;
         assert_eq!(looked, 1);
-        part.unwrap();
+        found.unwrap();
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The engine as a whole: stored mail is read back, after reopening, maintenance and a rebuild as
 //! well.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, Id, ModSeq, Uid};
 use posthaste_store::form::{Form, FormHeader};
@@ -333,4 +336,34 @@ async fn a_rebuild_finds_an_original_among_the_records_of_a_body() {
     let engine = LmdbEngine::open(dir.path(), small()).unwrap();
     assert!(engine.read_body(id, 0..u64::MAX).await.unwrap() == rich);
     assert_eq!(engine.check(&mut |_| {}).await.unwrap().faults, [""; 0]);
+}
+
+/// A rich message of 60 MB, which is converted whole, was read in one poll. The one other thread
+/// is busy here.
+#[test]
+fn a_long_body_is_read_on_another_thread() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut world = World::new();
+    let engine = LmdbEngine::open(dir.path(), small()).unwrap();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    runtime.block_on(async {
+        let inbox = world.create(&engine, "INBOX").await.unwrap();
+        let large = body(1, 4 << 20);
+        world.append(&engine, inbox, &[large.clone(), body(2, 1_000)]).await.unwrap();
+        let messages: Vec<_> = world.boxes[&inbox].messages.values().collect();
+        let (long, short) = (messages[0].body, messages[1].body);
+        let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
+        assert!(engine.read_body(long, 100..1 << 20).await.unwrap() == large[100..1 << 20]);
+        assert_eq!(engine.read_body(short, 0..u64::MAX).await.unwrap(), body(2, 1_000));
+        let mut whole = engine.read_body(long, 0..u64::MAX);
+        assert!(poll_fn(|cx| Poll::Ready(whole.as_mut().poll(cx).is_pending())).await);
+        go.send(()).unwrap();
+        busy.await.unwrap();
+        assert!(whole.await.unwrap() == large);
+    });
 }

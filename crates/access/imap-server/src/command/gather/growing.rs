@@ -11,8 +11,11 @@ use crate::keys::{Link, LinkColumn, NewLinks, NewTexts, Table, TextColumn};
 use crate::offload::Threads;
 use crate::reply::Failure;
 
-/// Steps of a byte of a text.
-pub(super) const TEXT_BYTE_STEPS: u64 = 2;
+/// Steps of a byte of a text that is copied.
+const TEXT_BYTE_STEPS: u64 = 2;
+/// Steps of a byte of a text that is made from a summary. Characters beyond ASCII are looked up in
+/// tables of Unicode.
+pub(super) const MADE_BYTE_STEPS: u64 = 8;
 /// Steps of finding an identifier.
 const LINK_STEPS: u64 = 100;
 
@@ -131,7 +134,7 @@ impl Growing {
                 let GrowingText { key, added, new, .. } = text;
                 added.uids.push(uid);
                 let scratch = &mut self.scratch;
-                steps += TEXT_BYTE_STEPS * new.push(|text| scratch.append(*key, summary, text)) as u64;
+                steps += MADE_BYTE_STEPS * new.push(|text| scratch.append(*key, summary, text)) as u64;
             }
         }
         steps

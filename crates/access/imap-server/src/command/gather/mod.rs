@@ -14,7 +14,7 @@ use posthaste_mail_model::{AccountId, NumSet, SeqNum};
 use posthaste_net::BytePermit;
 use posthaste_store::{View, named_ranges};
 
-use self::growing::{Growing, TEXT_BYTE_STEPS};
+use self::growing::{Growing, MADE_BYTE_STEPS};
 pub(super) use self::missing::KeysWanted;
 use self::missing::{Missing, ROW_STEPS};
 use super::walk::{Pass, Unanswered, VisitOutcome, Visited, Walk};
@@ -270,7 +270,7 @@ pub(crate) async fn values(
                     (_, Some(key)) => {
                         text.clear();
                         texts.append_whole(key, summary, &mut text);
-                        pass.steps += text.len() as u64 * TEXT_BYTE_STEPS;
+                        pass.steps += text.len() as u64 * MADE_BYTE_STEPS;
                         Value::Text(text.get(..TEXT_BYTES_MAX).unwrap_or(&text).into())
                     }
                     (SortKey::Size, _) => Value::Number(i64::from(row.size())),

@@ -20,7 +20,7 @@ use posthaste_mime_summary::{EnvelopeText, FieldMask, SearchKey as Text, Summary
 use posthaste_store::Row;
 
 use super::fuzzy;
-use super::weight::compile_steps;
+use super::weight::{compile_steps, exact_steps, field_steps, folded_steps};
 use crate::command::gather::Source;
 use crate::command::walk::{StoredMessage, Visited};
 use crate::gmail;
@@ -60,6 +60,31 @@ impl From<bool> for Evaluation {
     }
 }
 
+impl Evaluation {
+    /// The result of NOT.
+    #[inline]
+    pub(super) const fn negated(self) -> Self {
+        match self {
+            Self::Yes => Self::No,
+            Self::No => Self::Yes,
+            Self::Unknown => Self::Unknown,
+        }
+    }
+
+    /// The result of OR. The second one is computed if the first one does not decide.
+    #[inline]
+    pub(super) fn or(self, second: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Yes => Self::Yes,
+            first => match (first, second()) {
+                (_, Self::Yes) => Self::Yes,
+                (Self::No, Self::No) => Self::No,
+                _ => Self::Unknown,
+            },
+        }
+    }
+}
+
 /// A search, compiled.
 #[derive(Debug)]
 pub(crate) struct Question {
@@ -70,10 +95,12 @@ pub(crate) struct Question {
     pub(super) keys: u64,
     /// The keys that are looked for in folded texts, and those looked for in fields.
     on_folded: u64,
+    /// Those of them that are compared exactly, whatever the text is.
+    on_exact: u64,
     on_fields: u64,
     /// Steps of looking a message up in sets, in addition to [`KEY_STEPS`] for each.
     set_steps: u64,
-    /// Keys that read the structure.
+    /// Steps of an octet of the structure, for all keys that read it.
     on_structure: u64,
 }
 
@@ -87,7 +114,7 @@ pub(crate) struct Watched {
 }
 
 /// Steps that a key takes per message.
-const KEY_STEPS: u64 = 16;
+pub(super) const KEY_STEPS: u64 = 16;
 
 /// Steps of each bisection of a set of many ranges: it reads memory that is in no near cache.
 const BISECTION_STEPS: u64 = 6;
@@ -116,9 +143,10 @@ impl Question {
     #[inline]
     pub(super) fn summary_steps(&self, summary: &SummaryRef<'_>) -> u64 {
         let folded = if self.on_folded == 0 { 0 } else { self.on_folded * folded_steps(summary) };
-        let fields = if self.on_fields == 0 { 0 } else { self.on_fields * summary.fields_len() as u64 * 8 };
+        let exact = if self.on_exact == 0 { 0 } else { self.on_exact * exact_steps(summary) };
+        let fields = if self.on_fields == 0 { 0 } else { self.on_fields * field_steps(summary) };
         let structure = self.on_structure * summary.body_structure().len() as u64;
-        self.row_steps() + folded + fields + structure
+        self.row_steps() + folded + exact + fields + structure
     }
 
     /// Whether an evaluation with the summary takes so long that another thread does it.
@@ -157,14 +185,6 @@ impl Question {
     }
 }
 
-/// Steps of a search in the folded texts. It skips four bytes in a step. Where the key is found,
-/// fields may have to be decoded. That counts if they are long.
-#[inline]
-fn folded_steps(summary: &SummaryRef<'_>) -> u64 {
-    let len = summary.folded_len() as u64;
-    if len > 4096 && !summary.has_exact_texts() { len * 8 } else { len / 4 }
-}
-
 /// The inputs and results of compiling.
 struct Compiler<'s> {
     numbered: &'s Numbered,
@@ -174,6 +194,7 @@ struct Compiler<'s> {
     texts: Vec<TextKey>,
     keys: u64,
     on_folded: u64,
+    on_exact: u64,
     on_fields: u64,
     set_steps: u64,
     on_structure: u64,
@@ -246,6 +267,7 @@ impl<'s> Compiler<'s> {
             texts: Vec::new(),
             keys: 0,
             on_folded: 0,
+            on_exact: 0,
             on_fields: 0,
             on_structure: 0,
             set_steps: 0,
@@ -255,8 +277,8 @@ impl<'s> Compiler<'s> {
 
     fn run(mut self, key: &SearchKey) -> Result<Question, Failure> {
         let criterion = self.key(key)?;
-        let Self { texts, keys, on_folded, on_fields, on_structure, set_steps, .. } = self;
-        Ok(Question { criterion, texts, keys, on_folded, on_fields, on_structure, set_steps })
+        let Self { texts, keys, on_folded, on_exact, on_fields, on_structure, set_steps, .. } = self;
+        Ok(Question { criterion, texts, keys, on_folded, on_exact, on_fields, on_structure, set_steps })
     }
 
     /// All of these keys. A set that is named again, as `$` may be a thousand times, is taken once.
@@ -378,8 +400,8 @@ impl<'s> Compiler<'s> {
                 return Err(Reply::no(Code::Cannot, "Labels cannot be searched here").into());
             }
             SearchKey::GmRaw(condition) => {
-                self.on_structure += 1;
-                C::Parts(PartCondition::of_key(condition))
+                let condition = PartCondition::of_key(condition);
+                self.parts(condition)
             }
             SearchKey::ThreadId(id) => ThreadId::parse(id).map_or(C::None, C::Thread),
         })
@@ -401,9 +423,16 @@ impl<'s> Compiler<'s> {
         Ok(key)
     }
 
+    fn parts(&mut self, condition: PartCondition) -> Criterion {
+        self.on_structure += condition.octet_steps();
+        Criterion::Parts(condition)
+    }
+
     fn on_folded(&mut self, text: &str) -> Text {
+        let text = self.text(text);
         self.on_folded += 1;
-        self.text(text)
+        self.on_exact += u64::from(!text.is_plain());
+        text
     }
 
     fn text(&self, text: &str) -> Text {
@@ -467,19 +496,8 @@ impl Criterion {
             Self::All => Evaluation::Yes,
             Self::None => Evaluation::No,
             Self::And(all) => all_of(all.iter().map(|c| c.evaluate(message))),
-            Self::Or(a, b) => match a.evaluate(message) {
-                Evaluation::Yes => Evaluation::Yes,
-                first => match (first, b.evaluate(message)) {
-                    (_, Evaluation::Yes) => Evaluation::Yes,
-                    (Evaluation::No, Evaluation::No) => Evaluation::No,
-                    _ => Evaluation::Unknown,
-                },
-            },
-            Self::Not(inner) => match inner.evaluate(message) {
-                Evaluation::Yes => Evaluation::No,
-                Evaluation::No => Evaluation::Yes,
-                Evaluation::Unknown => Evaluation::Unknown,
-            },
+            Self::Or(a, b) => a.evaluate(message).or(|| b.evaluate(message)),
+            Self::Not(inner) => inner.evaluate(message).negated(),
             Self::Flags { with, without } => {
                 let flags = row.flags();
                 (flags.contains(*with) && flags.bits() & without.bits() == 0).into()
@@ -519,7 +537,7 @@ impl Criterion {
 }
 
 /// Stops at the first `No`; the rest is not evaluated.
-fn all_of(answers: impl Iterator<Item = Evaluation>) -> Evaluation {
+pub(super) fn all_of(answers: impl Iterator<Item = Evaluation>) -> Evaluation {
     let mut all = Evaluation::Yes;
     for answer in answers {
         match answer {

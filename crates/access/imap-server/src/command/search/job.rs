@@ -12,9 +12,12 @@ use posthaste_mime_summary::{TextKey, TextSearch};
 use posthaste_store::{View, named_ranges};
 
 use super::criteria::{Candidate, Criterion, Evaluation, Question};
+use super::pieces::Answers;
 use super::rows::RowFilter;
 use crate::command::gather::Source;
-use crate::command::walk::{Deferred, LongOutcome, Pass, Unanswered, VisitOutcome, Visited, Walk};
+use crate::command::walk::{
+    Deferred, LongOutcome, Pass, Unanswered, VisitOutcome, Visited, Walk, used_memory,
+};
 use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::offload::{Threads, find_steps, range_steps};
@@ -278,14 +281,25 @@ impl<'j> Job<'j> {
             self.pace.worked(self.question.row_steps()).await;
             return Ok(self.question.evaluate(&message, texts.as_deref()));
         }
-        let question = Arc::clone(&self.question);
         let Deferred { seq, row: &row, body, saved, created, summary, .. } = deferred;
-        let summary = summary.to_vec();
-        let work = move || {
-            let message = Deferred::of((seq, &row), (body, saved, created), &summary).read()?;
-            Ok(question.evaluate(&message, texts.as_deref()))
-        };
-        self.service.heavy.run(self.account, work).await?
+        let mut copy = used_memory(summary.len()).await;
+        copy.extend_from_slice(summary);
+        let (summary, texts) = (freed_elsewhere(copy), texts.map(Arc::new));
+        let mut answers = Answers::default();
+        loop {
+            let (question, summary, texts) = (Arc::clone(&self.question), summary.clone(), texts.clone());
+            let work = move || {
+                let message = Deferred::of((seq, &row), (body, saved, created), &summary).read()?;
+                let texts = texts.as_deref().map(Vec::as_slice);
+                let answer = question.evaluate_piece(&message, texts, HEAVY_STEPS, &mut answers);
+                Ok::<_, Failure>((answer, answers))
+            };
+            let answer;
+            (answer, answers) = self.service.heavy.run(self.account, work).await??;
+            if let Some(answer) = answer {
+                return Ok(answer);
+            }
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use posthaste_imap_codec::command::SearchKey;
 use posthaste_imap_codec::response::Code;
@@ -12,14 +13,15 @@ use posthaste_imap_codec::{Bound, SequenceSet, SetRange, UidSet};
 use posthaste_mail_model::{MailboxName, NumSet, SeqNum, Uid};
 
 use super::criteria::Question;
+use crate::command::gather::Source;
 use crate::message_limit::{MessageLimit, lowest_uid, newest};
 use crate::reply::{Failure, Reply};
-use crate::selected::{Selected, Stopped};
+use crate::selected::Stopped;
 use crate::session::Ctx;
 
 /// Restricts a search to the messages with the highest UIDs, and notes that.
-pub(crate) fn apply(ctx: &mut Ctx<'_>, key: &mut SearchKey) -> Result<(), Failure> {
-    let Some(searched) = searched(ctx, key)? else { return Ok(()) };
+pub(crate) async fn apply(ctx: &mut Ctx<'_>, key: &mut SearchKey) -> Result<(), Failure> {
+    let Some(searched) = searched(ctx, key).await? else { return Ok(()) };
     if let Some((limit, kept)) = ctx.message_limit().cut(&searched)
         && let Some(lowest) = lowest_uid(&ctx.selected.announced, &kept)
     {
@@ -62,13 +64,13 @@ impl Budget {
 
     /// Takes the messages of one mailbox that a search looks at. If they are too many, the search
     /// is restricted to those with the highest UIDs.
-    pub(crate) fn take(
+    pub(crate) async fn take(
         &mut self,
-        selected: &Selected,
+        source: Source<'_>,
         name: &MailboxName,
         key: &mut Cow<'_, SearchKey>,
     ) -> Result<(), Failure> {
-        let (view, mut searched) = (&selected.announced, searched_in(selected, key)?);
+        let (view, mut searched) = (&source.selected.announced, searched_in(source, key).await?);
         if let Some(left) = NonZeroU32::new(self.left).filter(|left| searched.count() > u64::from(left.get()))
         {
             searched = newest(&searched, left);
@@ -109,28 +111,34 @@ pub(crate) enum IsMore {
 }
 
 /// Refuses SORT and THREAD of too many messages: they cannot answer for a part of the messages.
-pub(crate) fn refuse(ctx: &mut Ctx<'_>, key: &SearchKey) -> Result<(), Failure> {
-    match (ctx.message_limit().process(), searched(ctx, key)?) {
+pub(crate) async fn refuse(ctx: &mut Ctx<'_>, key: &SearchKey) -> Result<(), Failure> {
+    match (ctx.message_limit().process(), searched(ctx, key).await?) {
         (Some(limit), Some(searched)) => Ok(MessageLimit::refuse(limit, searched.count(), None)?),
         _ => Ok(()),
     }
 }
 
 /// The messages that a search looks at. `None` where no limit can be exceeded.
-fn searched(ctx: &Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet<SeqNum>>, Failure> {
-    let view = &ctx.selected.announced;
+async fn searched(ctx: &mut Ctx<'_>, key: &SearchKey) -> Result<Option<NumSet<SeqNum>>, Failure> {
     match ctx.message_limit().process() {
-        Some(limit) if view.exists() > limit.get() => {}
+        Some(limit) if ctx.selected.announced.exists() > limit.get() => {}
         _ => return Ok(None),
     }
-    searched_in(ctx.selected, key).map(Some)
+    let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
+    Box::pin(searched_in(source, key)).await.map(Some)
 }
 
-/// The messages of one mailbox that a search looks at.
-fn searched_in(selected: &Selected, key: &SearchKey) -> Result<NumSet<SeqNum>, Failure> {
-    let view = &selected.announced;
+/// The messages of one mailbox that a search looks at. A set that it names may have half a million
+/// ranges.
+async fn searched_in(source: Source<'_>, key: &SearchKey) -> Result<NumSet<SeqNum>, Failure> {
+    let view = Arc::clone(&source.selected.announced);
     // Sets of messages do not depend on the time, so any time will do.
-    let question = Question::compile(key, selected, 0)?;
-    let within = question.criterion.within(view);
-    Ok(within.map_or_else(|| view.all(), |seqs| seqs.intersection(&view.all())))
+    let question = Box::pin(Question::compiled(source, key, 0)).await?;
+    // Each set is looked up, and compared with all messages.
+    let steps = 2 * question.within_steps();
+    let work = move || {
+        let within = question.criterion.within(&view);
+        within.map_or_else(|| view.all(), |seqs| seqs.intersection(&view.all()))
+    };
+    source.threads().run(steps, work).await
 }

@@ -19,6 +19,7 @@ pub(crate) mod job;
 pub(super) mod limit;
 mod narrowing;
 mod page;
+mod pieces;
 mod proposed;
 mod rows;
 pub(super) mod scores;
@@ -65,7 +66,7 @@ async fn execute(ctx: &mut Ctx<'_>, tag: &Tag, mut args: SearchArgs) -> Result<R
     let by_query = gmail::search::replace(ctx, tag, &mut args.key).await?;
     let by_annotations = annotations(ctx, tag, &mut args.key).await?;
     fuzzy::check_relevancy(args.returns.is_some_and(|r| r.relevancy), &args.key)?;
-    limit::apply(ctx, &mut args.key)?;
+    limit::apply(ctx, &mut args.key).await?;
     let asked = RequestedContext::of(ctx.selected, tag, args.returns, args.numbering, &args.key)?;
     let asked = with_items(ctx, asked, std::mem::take(&mut args.update_items));
     let by_modseq = names_modseq(&args.key);

@@ -17,7 +17,12 @@ impl Question {
     pub(super) fn narrowing_steps(&self, view: &View) -> u64 {
         let rows =
             if self.criterion.flags() == (FlagSet::EMPTY, FlagSet::EMPTY) { 0 } else { row_steps(view) };
-        rows + range_steps(self.criterion.ranges_to_narrow())
+        rows + self.within_steps()
+    }
+
+    /// Steps of [`Criterion::within`].
+    pub(super) fn within_steps(&self) -> u64 {
+        range_steps(self.criterion.ranges_to_narrow())
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut args: ThreadArgs) -> R
     ctx.reporting(tag, search::filters::replace(by, &mut args.key)).await?;
     gmail::search::replace(ctx, tag, &mut args.key).await?;
     search::annotations(ctx, tag, &mut args.key).await?;
-    search::limit::refuse(ctx, &args.key)?;
+    search::limit::refuse(ctx, &args.key).await?;
     let Matches { seqs: found, expunged } = search::find(ctx, tag, &args.key, None).await?;
     let (gathered, steps) = {
         let source = Source { service: ctx.service, account: ctx.login.id, selected: ctx.selected };
