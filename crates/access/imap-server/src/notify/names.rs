@@ -175,9 +175,12 @@ impl Differences<'_> {
         FILTER_STEPS * self.groups.len() as u64
     }
 
-    /// A name that is no mailbox.
+    /// A name that is no mailbox. Mailboxes below it may stay.
     fn absent(&self, name: &MailboxName) -> ListData {
         let mut attributes = vec![ListAttribute::NonExistent];
+        if self.new.has_children(name) {
+            attributes.push(ListAttribute::HasChildren);
+        }
         if self.new.subscribed.contains(name) {
             attributes.push(ListAttribute::Subscribed);
         }
@@ -321,7 +324,7 @@ mod tests {
         list
     }
 
-    /// The lines about the mailboxes of a filter, each with its first attribute.
+    /// The lines about the mailboxes of a filter.
     fn lines_of(filter: Filter, old: &[(u64, &str)], new: &[(u64, &str)]) -> Vec<String> {
         let (old, new) = (numbered(old), numbered(new));
         let groups = [Group { filter, events: Some(Events { names: true, ..Events::default() }) }];
@@ -329,8 +332,9 @@ mod tests {
         let (lines, _) = polled(differences.lines(10, &mut Pace::default()));
         let printed = |line: &ListData| {
             let was = line.old_name.as_ref().map(|old| format!(" was {}", old.text().unwrap()));
+            let attributes: Vec<String> = line.attributes.iter().map(|one| format!("{one:?}")).collect();
             let name = line.mailbox.text().unwrap();
-            format!("{:?} {name}{}", line.attributes[0], was.unwrap_or_default())
+            format!("{} {name}{}", attributes.join(" "), was.unwrap_or_default())
         };
         lines.unwrap().iter().map(printed).collect()
     }
@@ -373,6 +377,12 @@ mod tests {
         let differences = Differences { old: &old, new: &new, own: (&old, &new), groups: &groups };
         let (lines, _) = polled(differences.lines(1, &mut Pace::default()));
         assert_eq!(lines.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_deleted_mailbox_may_leave_mailboxes_below_it() {
+        let lines = lines_of(Filter::Personal, &[(0, "a"), (1, "a/b")], &[(1, "a/b")]);
+        assert_eq!(lines, ["NonExistent HasChildren a"]);
     }
 
     #[test]
