@@ -50,8 +50,8 @@ impl Act {
             Self::CreateBelow => Rights::CREATE,
             Self::Delete => Rights::DELETE_MAILBOX,
             Self::Administer => Rights::ADMINISTER,
-            // RFC 5464 §3.3: also one of those in `needs_one_of`. All users see `/shared` entries,
-            // as they see flags. So these need `w`.
+            // RFC 5464 §3.3: also one of those in `needs_one_of`. All users see `/shared`
+            // entries, as they see flags. So these need `w`.
             Self::ReadAnnotations => Rights::LOOKUP,
             Self::WriteAnnotations => Rights::LOOKUP.union(Rights::WRITE),
         }

@@ -202,8 +202,8 @@ struct Renamed<'l> {
 
 /// The mailboxes that have another name now.
 ///
-/// RFC 5465 §5.4: a mailbox below a renamed one has no line, as the client infers its name. It has
-/// one if it did not move along.
+/// RFC 5465 §5.4: a mailbox below a renamed one has no line, as the client infers its name. It
+/// has one if it did not move along.
 #[derive(Default)]
 struct Renames<'l> {
     /// Those with a line, by their old names.
@@ -237,8 +237,8 @@ fn below<'n>(name: &'n MailboxName, level: &MailboxName) -> Option<&'n str> {
     name.as_str().strip_prefix(level.as_str())
 }
 
-/// The renamed mailboxes in the order of their lines. A mailbox that was moved out of a renamed one
-/// comes before that. A mailbox whose name another one took comes before that one.
+/// The renamed mailboxes in the order of their lines. One that was moved out of another renamed
+/// mailbox comes before that. One whose name another mailbox took comes before that.
 fn in_order(renames: Vec<Renamed<'_>>) -> Vec<Renamed<'_>> {
     let places: HashMap<&MailboxName, usize> =
         renames.iter().enumerate().map(|(place, renamed)| (renamed.old_name, place)).collect();
