@@ -17,7 +17,7 @@ use crate::heavy::{Pace, SLICE_STEPS};
 use crate::object_ids::WantedMailbox;
 use crate::referred;
 use crate::reply::{Failure, Reply};
-use crate::rights::{Act, TO_CHANGE, permit};
+use crate::rights::{Act, TO_CHANGE};
 use crate::selected::Selected;
 use crate::service::ImapService;
 
@@ -147,7 +147,7 @@ impl<'s> Asker<'s> {
         let owner = owner.filter(|owner| wanted.owner.is_none_or(|wanted| wanted == owner.account.id));
         let Some(owner) = owner else { return Ok(None) };
         let rights = owner.rights(wanted.mailbox);
-        if !rights.contains(Rights::LOOKUP) && !rights.contains(act.needs()) {
+        if !rights.contains(Rights::LOOKUP) && !act.is_permitted_with(rights) {
             // RFC 4314 §6: a refusal would say that the mailbox exists.
             return Ok(None);
         }
@@ -244,7 +244,7 @@ impl ExistingMailbox {
     /// Whether the asker may do that with it. RFC 4314 §6: without `l`, a refusal would say that
     /// the mailbox exists.
     pub(crate) fn permit(&self, act: Act) -> Result<(), Failure> {
-        permit(self.rights, act.needs())
+        act.permit(self.rights)
     }
 }
 

@@ -37,7 +37,8 @@ pub(crate) enum Act {
 }
 
 impl Act {
-    /// The rights that it needs, all of them.
+    /// The rights that it needs, all of them. Annotations need one of several others as well:
+    /// [`Self::permit`] checks both.
     pub(crate) const fn needs(self) -> Rights {
         match self {
             // RFC 4314 §4
@@ -49,12 +50,39 @@ impl Act {
             Self::CreateBelow => Rights::CREATE,
             Self::Delete => Rights::DELETE_MAILBOX,
             Self::Administer => Rights::ADMINISTER,
-            // RFC 5464 §3.3: `l`, and at least one more.
-            Self::ReadAnnotations => Rights::LOOKUP.union(Rights::READ),
-            Self::WriteAnnotations => Rights::LOOKUP.union(Rights::READ).union(Rights::WRITE),
+            // RFC 5464 §3.3: also one of those in `needs_one_of`. All users see `/shared`
+            // entries, as they see flags. So these need `w`.
+            Self::ReadAnnotations => Rights::LOOKUP,
+            Self::WriteAnnotations => Rights::LOOKUP.union(Rights::WRITE),
+        }
+    }
+
+    /// The rights of which it needs at least one as well. Most acts need no further right.
+    const fn needs_one_of(self) -> Option<Rights> {
+        match self {
+            Self::ReadAnnotations | Self::WriteAnnotations => Some(TO_ANNOTATE),
+            _ => None,
+        }
+    }
+
+    /// Whether these rights are enough for it.
+    pub(crate) fn is_permitted_with(self, rights: Rights) -> bool {
+        rights.contains(self.needs()) && self.needs_one_of().is_none_or(|some| rights.intersects(some))
+    }
+
+    /// Refuses it if these rights are not enough.
+    pub(crate) fn permit(self, rights: Rights) -> Result<(), Failure> {
+        permit(rights, self.needs())?;
+        match self.needs_one_of() {
+            Some(some) if !rights.intersects(some) => Err(no_right_of(some)),
+            _ => Ok(()),
         }
     }
 }
+
+/// RFC 5464 §3.3: besides `l`, annotations need any one of these.
+const TO_ANNOTATE: Rights =
+    Rights::READ.union(Rights::SEEN).union(Rights::WRITE).union(Rights::INSERT).union(Rights::POST);
 
 /// RFC 4314 §4: MYRIGHTS needs one of these.
 pub(crate) const TO_ASK: Rights = Rights::LOOKUP
@@ -112,6 +140,12 @@ pub(crate) fn no_right(missing: Rights) -> Failure {
     Reply::no(Code::NoPerm, format!("You lack the right {missing} in this mailbox")).into()
 }
 
+/// The user has `l`, so this reveals nothing.
+fn no_right_of(some: Rights) -> Failure {
+    let text = format!("You need one of the rights {some} in this mailbox");
+    Reply::no(Code::NoPerm, text).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +161,25 @@ mod tests {
         assert_eq!(permitted(flags.clone(), rights("s")), [Flag::Seen]);
         assert_eq!(permitted(flags.clone(), rights("t")), [Flag::Deleted]);
         assert_eq!(permitted(flags.clone(), Rights::ALL), flags);
+    }
+
+    /// RFC 5464 §3.3
+    #[test]
+    fn annotations_need_one_of_several_rights() {
+        let rights = |letters: &str| Rights::parse(letters.as_bytes()).expect("rights");
+        let verdict = |act: Act, letters: &str| {
+            let permitted = act.permit(rights(letters)).is_ok();
+            assert_eq!(act.is_permitted_with(rights(letters)), permitted, "{act:?} with {letters}");
+            permitted
+        };
+        for right in "rswip".chars() {
+            assert!(verdict(Act::ReadAnnotations, &format!("l{right}")), "{right}");
+            assert_eq!(verdict(Act::WriteAnnotations, &format!("l{right}")), right == 'w');
+        }
+        for letters in ["l", "lkxtean", "rswip", ""] {
+            assert!(!verdict(Act::ReadAnnotations, letters), "{letters}");
+            assert!(!verdict(Act::WriteAnnotations, letters), "{letters}");
+        }
+        assert!(verdict(Act::Read, "r") && !verdict(Act::Read, "lswip"));
     }
 }

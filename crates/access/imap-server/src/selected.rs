@@ -19,7 +19,7 @@ use crate::contexts::Contexts;
 use crate::offload::{Threads, range_steps};
 use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
-use crate::rights::{Act, permit};
+use crate::rights::Act;
 use crate::saved_search::SavedSearch;
 use crate::seen_overlay::SeenOverlay;
 
@@ -311,6 +311,6 @@ impl Selected {
 
     /// Whether the session may do that with its messages.
     pub(crate) fn permit(&self, act: Act) -> Result<(), Failure> {
-        permit(self.rights, act.needs())
+        act.permit(self.rights)
     }
 }

@@ -166,16 +166,17 @@ async fn report_with_more(
         Some(owner) => owner.rights(entry.id),
         None => Rights::ALL,
     };
-    // RFC 4314 §4: both need `r`.
-    let is_readable = |entry: &&MailboxEntry| rights(entry).contains(Act::Read.needs());
-    let entries: Vec<_> = batch.iter().filter_map(|one| one.entry).filter(is_readable).collect();
+    let is_readable = |entry: &&MailboxEntry| Act::Read.is_permitted_with(rights(entry));
+    let is_annotated = |entry: &&MailboxEntry| Act::ReadAnnotations.is_permitted_with(rights(entry));
+    let entries = || batch.iter().filter_map(|one| one.entry);
     let mut heads = Vec::new();
     if !returns.status.is_empty() {
-        let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
+        let ids: Vec<_> = entries().filter(is_readable).map(|entry| entry.id).collect();
         heads = status::heads(session, tag, &ids).await?;
     }
     let mut annotations = Vec::new();
     if !returns.metadata.is_empty() {
+        let entries: Vec<_> = entries().filter(is_annotated).collect();
         let (asker, wire, reports) = session.reporting(tag)?;
         let reading = Box::pin(metadata::of_mailboxes(asker, visible, &entries));
         annotations = wire.reporting(reports, reading).await?;
@@ -187,17 +188,19 @@ async fn report_with_more(
             let mailbox = MailboxArg::from(&entry.name);
             session.wire.say(Untagged::Acl(AclData::MyRights { mailbox, rights: rights(entry) }));
         }
-        if let Some(entry) = one.entry.filter(is_readable) {
-            if let Some(Some(head)) = heads.next() {
-                pace.worked(status::steps(&head, &returns.status)).await;
-                let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
-                let reading = seen::reading(session.login()?, owner, entry.id);
-                status::report(session, tag, (entry, reading), &head, &returns.status).await?;
-            }
-            if let Some(annotations) = annotations.next() {
-                pace.worked((returns.metadata.len() as u64 * ANNOTATION_STEPS).min(SLICE_STEPS)).await;
-                metadata::report(session, entry, &annotations, &returns.metadata);
-            }
+        if let Some(entry) = one.entry.filter(is_readable)
+            && let Some(Some(head)) = heads.next()
+        {
+            pace.worked(status::steps(&head, &returns.status)).await;
+            let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
+            let reading = seen::reading(session.login()?, owner, entry.id);
+            status::report(session, tag, (entry, reading), &head, &returns.status).await?;
+        }
+        if let Some(entry) = one.entry.filter(is_annotated)
+            && let Some(annotations) = annotations.next()
+        {
+            pace.worked((returns.metadata.len() as u64 * ANNOTATION_STEPS).min(SLICE_STEPS)).await;
+            metadata::report(session, entry, &annotations, &returns.metadata);
         }
         session.wire.relieve().await?;
     }

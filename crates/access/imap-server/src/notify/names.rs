@@ -1,6 +1,6 @@
 //! The differences of two lists of mailboxes, as LIST responses: RFC 5465 §5.4, §5.5.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::{ListAttribute, ListData};
@@ -27,49 +27,54 @@ pub(super) struct Differences<'l> {
     pub(super) groups: &'l [Group],
 }
 
+/// The responses so far, each name at most once.
+struct Lines {
+    made: Vec<ListData>,
+    reported: BTreeSet<MailboxName>,
+    max: usize,
+}
+
+impl Lines {
+    /// Adds a line about a name that has none. `None` if they are too many.
+    fn add(&mut self, name: &MailboxName, line: impl FnOnce() -> ListData) -> Option<()> {
+        if self.reported.insert(name.clone()) {
+            self.made.push(line());
+        }
+        (self.made.len() <= self.max).then_some(())
+    }
+}
+
 impl Differences<'_> {
-    /// The responses, each name at most once. `None` if there are more than `max`. Each name pays
-    /// for the groups that it is compared with.
+    /// The responses. `None` if there are more than `max`. Each name pays for the groups that it
+    /// is compared with.
+    ///
+    /// A client may apply the lines in their order. So a name is reported as free before another
+    /// mailbox takes it.
     pub(super) async fn lines(&self, max: usize, pace: &mut Pace) -> Option<Vec<ListData>> {
-        let mut lines = Vec::new();
-        let mut reported = BTreeSet::new();
+        let mut lines = Lines { made: Vec::new(), reported: BTreeSet::new(), max };
         let (removed, added) = self.entries(pace).await;
-        let old_names: HashMap<MailboxId, &MailboxName> = removed.iter().map(|e| (e.id, &e.name)).collect();
-        // The new mailboxes, and whether the client may see their names.
-        let mut visible: HashMap<MailboxId, bool> = HashMap::with_capacity(added.len());
-        // A rename frees a name, and a new mailbox may take it. A client that applies the lines in
-        // their order keeps both only if the rename comes first.
-        let has_old_name = |entry: &&&MailboxEntry| old_names.contains_key(&entry.id);
-        let (renamed, created): (Vec<_>, Vec<_>) = added.iter().partition(has_old_name);
-        for entry in renamed.into_iter().chain(created) {
-            let is_wanted = self.wants_name(&entry.name, pace).await;
-            visible.insert(entry.id, is_wanted);
-            if !is_wanted {
-                continue;
-            }
-            // RFC 5465 §5.4: a mailbox that was renamed comes with its old name.
-            let old_name = old_names.get(&entry.id).copied().unwrap_or(&entry.name);
-            lines.push(data_of(self.new, entry, &MailboxArg::from(old_name)));
-            reported.insert(entry.name.clone());
-            if lines.len() > max {
-                return None;
+        let renames = self.renames((&removed, &added), max, pace).await?;
+        for entry in &removed {
+            pace.worked(LINE_STEPS).await;
+            let is_free = self.new.find(&entry.name).is_none();
+            if is_free && !renames.is_known(&entry.name) && self.wants_name(&entry.name, pace).await {
+                lines.add(&entry.name, || self.absent(&entry.name))?;
             }
         }
-        for entry in &removed {
-            // OLDNAME reports an old name, if the client may see the new one.
-            let is_renamed = visible.get(&entry.id).copied().unwrap_or(false);
-            let is_free = self.new.find(&entry.name).is_none();
-            if is_free
-                && !is_renamed
-                && self.wants_name(&entry.name, pace).await
-                && reported.insert(entry.name.clone())
-            {
-                lines.push(self.absent(&entry.name));
-                if lines.len() > max {
-                    return None;
-                }
-            }
+        for Renamed { old_name, entry } in in_order(renames.reported) {
             pace.worked(LINE_STEPS).await;
+            // RFC 5465 §5.4: a mailbox that was renamed comes with its old name.
+            lines.add(&entry.name, || data_of(self.new, entry, &MailboxArg::from(old_name)))?;
+        }
+        for entry in renames.changed {
+            pace.worked(LINE_STEPS).await;
+            lines.add(&entry.name, || data_of(self.new, entry, &MailboxArg::from(&entry.name)))?;
+        }
+        let old_ids: HashSet<MailboxId> = removed.iter().map(|entry| entry.id).collect();
+        for entry in &added {
+            if !old_ids.contains(&entry.id) && self.wants_name(&entry.name, pace).await {
+                lines.add(&entry.name, || data_of(self.new, entry, &MailboxArg::from(&entry.name)))?;
+            }
         }
         let parents = removed.iter().chain(&added).filter_map(|entry| entry.name.parent());
         for parent in parents.collect::<BTreeSet<_>>() {
@@ -79,13 +84,43 @@ impl Differences<'_> {
                 && self.old.find(&parent).is_some()
                 && self.wants_name(&parent, pace).await
                 && let Some(entry) = self.new.find(&parent)
-                && reported.insert(parent.clone())
             {
-                lines.push(data_of(self.new, entry, &MailboxArg::from(&parent)));
+                lines.add(&parent, || data_of(self.new, entry, &MailboxArg::from(&parent)))?;
             }
         }
-        self.add_subscriptions(&mut lines, &mut reported, pace).await;
-        (lines.len() <= max).then_some(lines)
+        let Lines { mut made, mut reported, .. } = lines;
+        self.add_subscriptions(&mut made, &mut reported, pace).await;
+        (made.len() <= max).then_some(made)
+    }
+
+    /// The mailboxes that have another name now. `None` if more than `max` of them have a line.
+    async fn renames<'e>(
+        &'e self,
+        (removed, added): (&[&'e MailboxEntry], &[&'e MailboxEntry]),
+        max: usize,
+        pace: &mut Pace,
+    ) -> Option<Renames<'e>> {
+        let now: HashMap<MailboxId, &MailboxEntry> = added.iter().map(|&entry| (entry.id, entry)).collect();
+        let mut renames = Renames::default();
+        // They are sorted by name, so the levels above a mailbox come before it.
+        for &old in removed {
+            let Some(&entry) = now.get(&old.id) else { continue };
+            pace.worked(LINE_STEPS + FILTER_STEPS).await;
+            let is_inferred = renames.imply(&old.name, &entry.name);
+            let is_changed = self.old.has_children(&old.name) != self.new.has_children(&entry.name);
+            let is_wanted = (!is_inferred || is_changed) && self.wants_name(&entry.name, pace).await;
+            match (is_wanted, is_inferred) {
+                (false, _) => {}
+                (true, true) => renames.changed.push(entry),
+                (true, false) => renames.reported.push(Renamed { old_name: &old.name, entry }),
+            }
+            let known = (is_wanted || is_inferred).then_some(&entry.name);
+            renames.known.insert(&old.name, known);
+            if renames.reported.len() + renames.changed.len() > max {
+                return None;
+            }
+        }
+        Some(renames)
     }
 
     /// Adds the names whose subscription has changed.
@@ -140,9 +175,12 @@ impl Differences<'_> {
         FILTER_STEPS * self.groups.len() as u64
     }
 
-    /// A name that is no mailbox.
+    /// A name that is no mailbox. Mailboxes below it may stay.
     fn absent(&self, name: &MailboxName) -> ListData {
         let mut attributes = vec![ListAttribute::NonExistent];
+        if self.new.has_children(name) {
+            attributes.push(ListAttribute::HasChildren);
+        }
         if self.new.subscribed.contains(name) {
             attributes.push(ListAttribute::Subscribed);
         }
@@ -154,6 +192,67 @@ impl Differences<'_> {
             old_name: None,
         }
     }
+}
+
+/// A mailbox, and the name that it had.
+struct Renamed<'l> {
+    old_name: &'l MailboxName,
+    entry: &'l MailboxEntry,
+}
+
+/// The mailboxes that have another name now.
+///
+/// RFC 5465 §5.4: a mailbox below a renamed one has no line, as the client infers its name. It
+/// has one if it did not move along.
+#[derive(Default)]
+struct Renames<'l> {
+    /// Those with a line, by their old names.
+    reported: Vec<Renamed<'l>>,
+    /// Those whose name the client infers. It cannot infer that their `\HasChildren` changed.
+    changed: Vec<&'l MailboxEntry>,
+    /// The new names by the old ones; `None` where no line shows the new one.
+    known: HashMap<&'l MailboxName, Option<&'l MailboxName>>,
+}
+
+impl Renames<'_> {
+    /// Whether the client knows the new name of the mailbox that had this one.
+    fn is_known(&self, old: &MailboxName) -> bool {
+        self.known.get(old).is_some_and(Option::is_some)
+    }
+
+    /// Whether the line about a level above implies that `old` is `new` now. Only the nearest
+    /// renamed level counts.
+    fn imply(&self, old: &MailboxName, new: &MailboxName) -> bool {
+        let mut levels = std::iter::successors(old.parent(), MailboxName::parent);
+        let implied = levels.find_map(|level| {
+            let known = *self.known.get(&level)?;
+            Some(known.is_some_and(|known| below(old, &level) == below(new, known)))
+        });
+        implied.unwrap_or(false)
+    }
+}
+
+/// The part of a name below a level.
+fn below<'n>(name: &'n MailboxName, level: &MailboxName) -> Option<&'n str> {
+    name.as_str().strip_prefix(level.as_str())
+}
+
+/// The renamed mailboxes in the order of their lines. One that was moved out of another renamed
+/// mailbox comes before that. One whose name another mailbox took comes before that.
+fn in_order(renames: Vec<Renamed<'_>>) -> Vec<Renamed<'_>> {
+    let places: HashMap<&MailboxName, usize> =
+        renames.iter().enumerate().map(|(place, renamed)| (renamed.old_name, place)).collect();
+    let mut ordered = Vec::with_capacity(renames.len());
+    let mut left: Vec<_> = renames.into_iter().map(Some).collect();
+    for last in (0..left.len()).rev() {
+        let (mut next, mut taken) = (Some(last), Vec::new());
+        while let Some(renamed) = next.and_then(|place| left.get_mut(place)?.take()) {
+            next = places.get(&renamed.entry.name).copied();
+            taken.push(renamed);
+        }
+        ordered.extend(taken.into_iter().rev());
+    }
+    ordered
 }
 
 #[cfg(test)]
@@ -211,26 +310,96 @@ mod tests {
         assert!(lines.is_none() && fewer < polls / 2, "too many are found early: {fewer} polls");
     }
 
+    /// Mailboxes with these numbers and names.
+    fn numbered(mailboxes: &[(u64, &str)]) -> MailboxList {
+        let mut list = list("x");
+        let any = list.entries.swap_remove(0);
+        let entry = |&(number, name): &(u64, &str)| MailboxEntry {
+            id: MailboxId(Id::new(2, u128::from(number))),
+            name: MailboxName::new(name).unwrap(),
+            ..any.clone()
+        };
+        list.entries = mailboxes.iter().map(entry).collect();
+        list.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        list
+    }
+
+    /// The lines about the mailboxes of a filter.
+    fn lines_of(filter: Filter, old: &[(u64, &str)], new: &[(u64, &str)]) -> Vec<String> {
+        let (old, new) = (numbered(old), numbered(new));
+        let groups = [Group { filter, events: Some(Events { names: true, ..Events::default() }) }];
+        let differences = Differences { old: &old, new: &new, own: (&old, &new), groups: &groups };
+        let (lines, _) = polled(differences.lines(10, &mut Pace::default()));
+        let printed = |line: &ListData| {
+            let was = line.old_name.as_ref().map(|old| format!(" was {}", old.text().unwrap()));
+            let attributes: Vec<String> = line.attributes.iter().map(|one| format!("{one:?}")).collect();
+            let name = line.mailbox.text().unwrap();
+            format!("{} {name}{}", attributes.join(" "), was.unwrap_or_default())
+        };
+        lines.unwrap().iter().map(printed).collect()
+    }
+
     /// RFC 5465 §5.4: OLDNAME names the mailbox that had the name before.
     #[test]
     fn a_rename_comes_before_the_mailbox_that_took_the_old_name() {
-        let (mut old, mut new) = (list("x"), list("x"));
-        let named = |name: &str, of: &MailboxEntry| MailboxEntry {
-            name: MailboxName::new(name).unwrap(),
-            ..of.clone()
-        };
-        old.entries = vec![named("a", &old.entries[0])];
-        new.entries = vec![named("a", &new.entries[1]), named("b", &new.entries[0])];
+        let lines = lines_of(Filter::Personal, &[(0, "a")], &[(0, "b"), (1, "a")]);
+        assert_eq!(lines, ["HasNoChildren b was a", "HasNoChildren a"]);
+        let lines =
+            lines_of(Filter::Personal, &[(0, "a"), (1, "b"), (2, "c")], &[(0, "d"), (1, "a"), (2, "b")]);
+        assert_eq!(lines, ["HasNoChildren d was a", "HasNoChildren a was b", "HasNoChildren b was c"]);
+        // No order is right for two that exchange their names. Each has its line.
+        let mut lines = lines_of(Filter::Personal, &[(0, "a"), (1, "b")], &[(0, "b"), (1, "a")]);
+        lines.sort();
+        assert_eq!(lines, ["HasNoChildren a was b", "HasNoChildren b was a"]);
+    }
+
+    /// RFC 5465 §5.4: "No additional MailboxName events are sent for children in this case."
+    #[test]
+    fn mailboxes_below_a_renamed_one_have_no_line() {
+        let lines = lines_of(
+            Filter::Personal,
+            &[(0, "a"), (1, "a b"), (2, "a/b"), (3, "a/b/c"), (4, "a/d/e")],
+            &[(0, "z"), (1, "a b"), (2, "z/b"), (3, "z/b/c"), (4, "z/d/e")],
+        );
+        assert_eq!(lines, ["HasChildren z was a"]);
+        // However many they are.
+        let (mut old, mut new) = (list("a"), list("b"));
+        for (list, name) in [(&mut old, "a"), (&mut new, "b")] {
+            let top = MailboxEntry {
+                id: MailboxId(Id::new(3, 0)),
+                name: MailboxName::new(name).unwrap(),
+                ..list.entries[0].clone()
+            };
+            list.entries.insert(0, top);
+        }
         let events = Some(Events { names: true, ..Events::default() });
         let groups = [Group { filter: Filter::Personal, events }];
         let differences = Differences { old: &old, new: &new, own: (&old, &new), groups: &groups };
-        let (lines, _) = polled(differences.lines(10, &mut Pace::default()));
-        let lines = lines.unwrap();
-        let names = |line: &ListData| (line.mailbox.clone(), line.old_name.clone());
-        let named = MailboxArg::from_text;
-        assert_eq!(
-            lines.iter().map(names).collect::<Vec<_>>(),
-            [(named("b"), Some(named("a"))), (named("a"), None)]
-        );
+        let (lines, _) = polled(differences.lines(1, &mut Pace::default()));
+        assert_eq!(lines.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_deleted_mailbox_may_leave_mailboxes_below_it() {
+        let lines = lines_of(Filter::Personal, &[(0, "a"), (1, "a/b")], &[(1, "a/b")]);
+        assert_eq!(lines, ["NonExistent HasChildren a"]);
+    }
+
+    #[test]
+    fn what_a_client_cannot_infer_from_the_line_above_has_its_own() {
+        // One was moved out of `a`, one is removed, and one has children now.
+        let old = [(0, "a"), (1, "a/b"), (2, "a/b/c"), (3, "a/d"), (4, "a/e")];
+        let new = [(0, "z"), (1, "y"), (2, "y/c"), (4, "z/e"), (5, "z/e/f")];
+        let expected = [
+            "NonExistent a/d",
+            "HasChildren y was a/b",
+            "HasChildren z was a",
+            "HasChildren z/e",
+            "HasNoChildren z/e/f",
+        ];
+        assert_eq!(lines_of(Filter::Personal, &old, &new), expected);
+        // The line above is not for this client.
+        let only = Filter::Mailboxes(BTreeSet::from([MailboxName::new("z/e").unwrap()]));
+        assert_eq!(lines_of(only, &old, &new), ["HasChildren z/e was a/e"]);
     }
 }

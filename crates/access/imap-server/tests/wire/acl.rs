@@ -178,14 +178,19 @@ fn list_with_myrights() {
         S: b OK …
         "#,
     );
-    // Without `r` there is no STATUS.
-    server.grant(USER, "P", "bo@example.org", "li");
-    server.login_as("bo@example.org").run(
-        r#"
-        C: a LIST "" "Other Users/*" RETURN (MYRIGHTS STATUS (MESSAGES) METADATA (/shared/comment))
-        S: * LIST (\HasNoChildren) "/" "Other Users/ana@example.org/P"
-        S: * MYRIGHTS "Other Users/ana@example.org/P" li
-        S: a OK …
-        "#,
-    );
+    // Without `r` there is no STATUS. RFC 5464 §3.3: METADATA needs `r`, `s`, `w`, `i` or `p`.
+    for (rights, is_annotated) in [("li", true), ("la", false)] {
+        server.grant(USER, "P", "bo@example.org", rights);
+        let metadata = "S: * METADATA \"Other Users/ana@example.org/P\" (/shared/comment NIL)";
+        server.login_as("bo@example.org").run(&format!(
+            r#"
+            C: a LIST "" "Other Users/*" RETURN (MYRIGHTS STATUS (MESSAGES) METADATA (/shared/comment))
+            S: * LIST (\HasNoChildren) "/" "Other Users/ana@example.org/P"
+            S: * MYRIGHTS "Other Users/ana@example.org/P" {rights}
+            {}
+            S: a OK …
+            "#,
+            if is_annotated { metadata } else { "" }
+        ));
+    }
 }

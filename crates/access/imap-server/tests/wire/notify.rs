@@ -188,6 +188,22 @@ fn names_come_go_and_change() {
     wire.expect(r#"* LIST (\NonExistent \Subscribed) "/" Nothing"#);
 }
 
+/// RFC 5465 §5.4: mailboxes below a renamed one have no LIST.
+#[test]
+fn a_renamed_mailbox_has_one_line_with_all_below_it() {
+    let server = Server::start();
+    let mut other = server.login();
+    other.run("C: a CREATE a/b/c\nS: a OK …");
+    let mut wire = server.login();
+    wire.run("C: a NOTIFY SET (PERSONAL (MailboxName))\nS: a OK …");
+    other.run("C: b RENAME a z\nS: b OK …");
+    wire.expect(r#"* LIST (\HasChildren) "/" z ("OLDNAME" (a))"#);
+    other.run("C: c RENAME z/b y\nS: c OK …");
+    wire.expect(r#"* LIST (\HasChildren) "/" y ("OLDNAME" (z/b))"#);
+    wire.expect(r#"* LIST (\HasNoChildren) "/" z"#);
+    wire.run("C: b NOOP\nS: b OK …");
+}
+
 #[test]
 fn names_are_reported_as_the_session_writes_them() {
     let server = Server::start();

@@ -1,5 +1,6 @@
 //! Annotations of mailboxes of others: the user's own, and those that all users share.
 
+use crate::harness::USER;
 use crate::sharing::{BO, SHARED, server};
 
 #[test]
@@ -37,9 +38,9 @@ fn each_user_has_private_annotations_and_all_share_the_others() {
     );
 }
 
-/// RFC 5464 §3.3
+/// RFC 5464 §3.3: `l`, and one of `r`, `s`, `w`, `i` and `p`.
 #[test]
-fn annotations_need_more_than_the_right_to_read() {
+fn annotations_need_l_and_one_right_more() {
     let server = server("rw");
     let mut bo = server.login_as(BO);
     bo.run(&format!(
@@ -53,6 +54,36 @@ fn annotations_need_more_than_the_right_to_read() {
         S: c NO [NONEXISTENT] …
         C: d SETMETADATA {SHARED} (/shared/comment "x")
         S: d NO [NONEXISTENT] …
+        "#
+    ));
+    server.grant(USER, "P", BO, "l");
+    bo.run(&format!(
+        r#"
+        C: e GETMETADATA {SHARED} (/private/comment)
+        S: e NO [NOPERM] You need one of the rights rswip in this mailbox
+        C: f SETMETADATA {SHARED} (/private/comment "x")
+        S: f NO [NOPERM] …
+        "#
+    ));
+    server.grant(USER, "P", BO, "lp");
+    bo.run(&format!(
+        r#"
+        C: g STATUS {SHARED} (MESSAGES)
+        S: g NO [NOPERM] …
+        C: h SETMETADATA {SHARED} (/private/comment "bo's own")
+        S: h OK …
+        C: i SETMETADATA {SHARED} (/shared/comment "for all")
+        S: i NO [NOPERM] You lack the right w in this mailbox
+        "#
+    ));
+    server.grant(USER, "P", BO, "lw");
+    bo.run(&format!(
+        r#"
+        C: j SETMETADATA {SHARED} (/shared/comment "for all")
+        S: j OK …
+        C: k GETMETADATA {SHARED} (/private/comment /shared/comment)
+        S: * METADATA {SHARED} (/private/comment "bo's own" /shared/comment "for all")
+        S: k OK …
         "#
     ));
 }

@@ -181,8 +181,10 @@ fn each_command_needs_its_right() {
         ("LISTRIGHTS @ cy@example.org", "a"),
         ("DELETEACL @ xy@example.org", "a"),
         ("SETACL @ xy@example.org lr", "a"),
-        ("GETMETADATA @ (/shared/comment)", "r"),
-        ("SETMETADATA @ (/private/comment \"x\")", "r"),
+        // RFC 5464 §3.3: any one of these.
+        ("GETMETADATA @ (/shared/comment)", "rswip"),
+        ("SETMETADATA @ (/private/comment \"x\")", "rswip"),
+        ("SETMETADATA @ (/shared/comment \"x\")", "w"),
         ("GETQUOTAROOT @", "r"),
         ("CREATE @/below", "k"),
         // Last, since it succeeds once.
