@@ -7,8 +7,9 @@
 //! - `contents.txt`: what both hold, as [`describe`] writes it.
 //!
 //! Each has two accounts, flags, keywords, expunged messages and a removed mailbox. Copies are
-//! links from format 2 on. Moves come with format 3, bodies in another form with format 6. Every
-//! file is compressed with gzip. The test [`the_present_version_can_be_kept`] makes such a store of
+//! links from format 2 on. Moves come with format 3, bodies in another form with format 6. From
+//! format 10 on, `contents.txt` has the first mod-sequences of messages. Every file is compressed
+//! with gzip. The test [`the_present_version_can_be_kept`] makes such a store of
 //! the present version in a temporary folder, and with `POSTHASTE_KEEP_FORMAT=yes` in
 //! `tests/formats`. Keep a version before the format gets the next one.
 
@@ -36,6 +37,9 @@ use world::{World, maintain, rebuild_whole, serve, small, summarize};
 
 /// Files of a store: the packs beside them have numbers.
 const FILES: [&str; 2] = ["format", "index/data.mdb"];
+
+/// The first version that stores the mod-sequences with which messages came.
+const HAS_CREATED: u32 = 10;
 
 /// Options of the tests. Packs are small, so that there are several and the first is retired.
 fn options() -> Options {
@@ -82,26 +86,27 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Everything that a store holds, a line for each thing. The SHA-256 replaces a message's bytes.
-async fn describe(engine: &LmdbEngine, accounts: &[AccountId]) -> String {
+/// Everything that a store of this version holds, a line for each thing. The SHA-256 replaces a
+/// message's bytes.
+async fn describe(engine: &LmdbEngine, version: u32) -> String {
     let mut text = String::new();
     for entry in engine.directory_scan("", None, usize::MAX).await.unwrap() {
         writeln!(text, "directory {} {} {}", entry.name, entry.version, hex(&entry.value)).unwrap();
     }
-    for account in accounts {
-        let list = engine.load_list(*account).await.unwrap();
+    for account in accounts() {
+        let list = engine.load_list(account).await.unwrap();
         writeln!(text, "account {account} {} {}", list.version, list.uid_validity_last).unwrap();
         for name in &list.subscribed {
             writeln!(text, "subscribed {name}").unwrap();
         }
         for entry in &list.entries {
-            describe_mailbox(engine, entry, &mut text).await;
+            describe_mailbox(engine, entry, version, &mut text).await;
         }
     }
     text
 }
 
-async fn describe_mailbox(engine: &LmdbEngine, entry: &MailboxEntry, text: &mut String) {
+async fn describe_mailbox(engine: &LmdbEngine, entry: &MailboxEntry, version: u32, text: &mut String) {
     let mut rows = Vec::new();
     let head = engine.load(entry.id, &mut |slice| rows.extend_from_slice(slice)).await.unwrap();
     let (next, modseq) = (head.uid_next, head.modseq);
@@ -111,18 +116,22 @@ async fn describe_mailbox(engine: &LmdbEngine, entry: &MailboxEntry, text: &mut 
     }
     let mut stored = Vec::new();
     let mut visit = |s: posthaste_store::Stored<'_>| {
-        stored.push((s.uid, s.body, s.saved, s.summary.to_vec()));
+        stored.push((s.uid, s.body, s.saved, s.created, s.summary.to_vec()));
         ControlFlow::Continue(())
     };
     let _ = engine.summaries(entry.id, &NumSet::range(1, u32::MAX), &mut visit).await.unwrap();
     assert_eq!(stored.len(), rows.len(), "every message has a summary");
-    for (row, (uid, body, saved, summary)) in rows.iter().zip(stored) {
+    for (row, (uid, body, saved, created, summary)) in rows.iter().zip(stored) {
         let bytes = engine.read_body(body, 0..u64::MAX).await.unwrap();
         assert_eq!((row.uid(), row.size() as usize), (uid, served_len(&bytes)));
         assert_eq!(summary, summarize(&bytes));
         let (flags, modseq, date) = (row.flags().bits(), row.modseq(), row.date());
         let digest = hex(&Sha256::digest(&bytes));
-        writeln!(text, "message {uid} {modseq} {date} {saved} {flags:x} {body} {digest}").unwrap();
+        write!(text, "message {uid} {modseq} {date} {saved} {flags:x} {body} {digest}").unwrap();
+        if version >= HAS_CREATED {
+            write!(text, " {created}").unwrap();
+        }
+        text.push('\n');
     }
     let changes = engine.changes_since(entry.id, ModSeq::ZERO).await.unwrap();
     writeln!(text, "expunged {:?}", changes.expunged.ranges()).unwrap();
@@ -238,23 +247,27 @@ async fn the_present_version_can_be_kept() {
     write_logged(&engine, &mut worlds, mailboxes).await;
     let format = std::fs::read_to_string(dir.path().join("format")).unwrap();
     let version = format.strip_prefix("posthaste-store ").unwrap().lines().next().unwrap();
-    let to = root.join(version);
+    let (to, version) = (root.join(version), version.parse().unwrap());
     let _ = std::fs::remove_dir_all(&to);
     pack(dir.path(), &to.join("killed"));
     worlds[1].directory = worlds[0].directory.clone();
     for world in &worlds {
         world.verify(&engine).await;
     }
-    std::fs::write(to.join("contents.txt"), describe(&engine, &accounts()).await).unwrap();
+    let held = describe(&engine, version).await;
+    assert_ne!(held, describe(&engine, HAS_CREATED - 1).await, "first mod-sequences are in it");
+    std::fs::write(to.join("contents.txt"), &held).unwrap();
     engine.close();
     pack(dir.path(), &to.join("closed"));
     let index = |state: &str| std::fs::read(to.join(state).join("index/data.mdb.gz")).unwrap();
     assert!(index("killed") != index("closed"), "what was killed had commits that the index lacked");
-    let held = std::fs::read_to_string(to.join("contents.txt")).unwrap();
     for state in ["closed", "killed"] {
         let dir = tempfile::tempdir().unwrap();
         unpack(&to.join(state), dir.path());
-        assert_holds(dir.path(), &held, state).await;
+        assert_holds(dir.path(), version, &held, state).await;
+        std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+        rebuild_whole(dir.path(), &options());
+        assert_holds(dir.path(), version, &held, &format!("{state}, rebuilt")).await;
     }
 }
 
@@ -282,15 +295,15 @@ fn contents(version: u32) -> String {
 
 /// The store in `dir` checks clean and has all written mail.
 async fn assert_whole(dir: &Path, version: u32, what: &str) {
-    assert_holds(dir, &contents(version), what).await;
+    assert_holds(dir, version, &contents(version), what).await;
 }
 
-/// The store in `dir` checks clean and holds what [`describe`] says.
-async fn assert_holds(dir: &Path, held: &str, what: &str) {
+/// The store in `dir` checks clean and holds what [`describe`] wrote of it in this version.
+async fn assert_holds(dir: &Path, version: u32, held: &str, what: &str) {
     let engine = LmdbEngine::open(dir, options()).unwrap();
     let report = engine.check(&mut |_| {}).await.unwrap();
     assert_eq!(report.faults, [""; 0], "{what}");
-    let is = describe(&engine, &accounts()).await;
+    let is = describe(&engine, version).await;
     for (is, was) in is.lines().zip(held.lines()) {
         assert_eq!(is, was, "{what}");
     }
@@ -355,7 +368,7 @@ async fn mod_sequences(dir: &Path) -> Vec<(ModSeq, ModSeq)> {
 async fn an_earlier_version_has_first_mod_sequences_in_its_log_alone() {
     for (what, version, dir) in for_each_store() {
         let before = mod_sequences(dir.path()).await;
-        if version < 10 && what.ends_with("closed") {
+        if version < HAS_CREATED && what.ends_with("closed") {
             assert!(before.iter().all(|(_, created)| *created == ModSeq::ZERO), "{what}");
         }
         std::fs::remove_dir_all(dir.path().join("index")).unwrap();
