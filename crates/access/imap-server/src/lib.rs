@@ -77,6 +77,8 @@ mod turns;
 mod waiting;
 mod wire;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub use gmail::fuzzing;
 pub use heavy::Heavy;
 pub use keys::KeyCache;
 pub use options::{ClearTextLogin, ImapOptions};

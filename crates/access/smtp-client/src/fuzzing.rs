@@ -1,7 +1,8 @@
-//! Any bytes as the replies of a host that mail goes to. For the fuzz target `reply`, and for the
-//! test below.
+//! Any bytes as the replies of a host that mail goes to, and as the policy of its domain. For the
+//! fuzz targets `reply` and `sts`, and for the tests below.
 
 use crate::reply::{Line, Reply};
+pub use crate::sts::fuzzing::policy;
 
 /// Lines of a host: each is read as it was written, and a refusal has a status of its class.
 pub fn reply(data: &[u8]) {
@@ -32,5 +33,10 @@ mod tests {
     #[test]
     fn any_reply_is_read() {
         posthaste_testkit::fuzz_seeds("reply", 50_000, super::reply);
+    }
+
+    #[test]
+    fn any_policy_is_refused_or_followed() {
+        posthaste_testkit::fuzz_seeds("sts", 50_000, super::policy);
     }
 }

@@ -61,7 +61,7 @@ impl PartCondition {
 
 /// A token of a printed structure.
 #[derive(PartialEq, Eq, Debug)]
-enum Token<'s> {
+pub(super) enum Token<'s> {
     Open,
     Close,
     Str(Cow<'s, [u8]>),
@@ -69,7 +69,7 @@ enum Token<'s> {
 }
 
 /// The tokens of a structure as FETCH prints it.
-struct Tokens<'s>(&'s [u8]);
+pub(super) struct Tokens<'s>(pub(super) &'s [u8]);
 
 impl<'s> Iterator for Tokens<'s> {
     type Item = Token<'s>;
@@ -125,7 +125,7 @@ fn unquoted(text: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
 
 /// RFC 9051 §9: `body-fld-dsp = "(" string SP body-fld-param ")"`. The name of an address, which
 /// may also be the first string of a list, has strings after it.
-fn has_attachment(structure: &[u8]) -> bool {
+pub(super) fn has_attachment(structure: &[u8]) -> bool {
     let (mut before, mut is_named, mut is_nil) = (None, false, false);
     for token in Tokens(structure) {
         if (is_named && token == Token::Open) || (is_nil && token == Token::Close) {
@@ -141,7 +141,7 @@ fn has_attachment(structure: &[u8]) -> bool {
 
 /// RFC 9051 §9: `body-fld-param = "(" string SP string *(SP string SP string) ")"`. Every other
 /// list of strings that a structure has begins otherwise, or has a NIL before its third string.
-fn any_file_name(structure: &[u8], mut is_it: impl FnMut(&[u8]) -> bool) -> bool {
+pub(super) fn any_file_name(structure: &[u8], mut is_it: impl FnMut(&[u8]) -> bool) -> bool {
     // The strings of the innermost list; odd ones are names of parameters. `None` if something
     // else is in the list.
     let mut strings = None;
@@ -171,7 +171,7 @@ fn any_file_name(structure: &[u8], mut is_it: impl FnMut(&[u8]) -> bool) -> bool
 }
 
 /// A value of RFC 2231 without its charset, language and percent signs: `utf-8''%c3%bc`.
-fn plain(value: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn plain(value: &[u8]) -> Cow<'_, [u8]> {
     let mut parts = value.splitn(3, |&b| b == b'\'');
     let (Some(_), Some(_), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
         return value.into();

@@ -6,6 +6,8 @@
 //!   keys. Queries that these cannot express are in [`attachments`].
 
 pub(crate) mod attachments;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 pub(crate) mod labels;
 mod raw;
 pub(crate) mod search;

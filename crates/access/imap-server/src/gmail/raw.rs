@@ -28,14 +28,14 @@ use super::attachments::PartCondition;
 use super::searched::{Searched, either};
 
 /// Terms of a query, and levels of its parentheses.
-const TERMS_MAX: usize = 256;
+pub(super) const TERMS_MAX: usize = 256;
 const NESTING_MAX: usize = 16;
 
 /// Gmail's operators that are refused.
 const REFUSED: [&str; 8] =
     ["category", "circle", "delivered", "replyto", "sender", "language", "participants", "around"];
 
-const DAY_S: u64 = 86_400;
+pub(super) const DAY_S: u64 = 86_400;
 
 /// The key of a query; or why it cannot be searched for.
 pub(super) fn parse(query: &str, searched: Searched<'_>) -> Result<SearchKey, String> {
@@ -173,7 +173,7 @@ impl<'q> QueryReader<'q> {
 }
 
 /// Whether a word ends before this.
-fn is_end(c: char) -> bool {
+pub(super) fn is_end(c: char) -> bool {
     c.is_whitespace() || matches!(c, '(' | ')' | '{' | '}' | '"')
 }
 

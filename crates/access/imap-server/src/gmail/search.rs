@@ -99,7 +99,8 @@ fn refused(why: &str) -> Failure {
     Reply::no(Code::Cannot, why.to_owned()).into()
 }
 
-fn count(key: &SearchKey) -> usize {
+/// The keys in a key, itself included.
+pub(super) fn count(key: &SearchKey) -> usize {
     1 + match key {
         SearchKey::And(keys) => keys.iter().map(count).sum(),
         SearchKey::Or(a, b) => count(a) + count(b),

@@ -5,6 +5,8 @@
 //! It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart does not lose
 //! it.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod https;
 mod policy;
 

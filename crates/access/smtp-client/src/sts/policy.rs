@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Octets of a policy that are read: RFC 8461 §3.3 advises some 64 kilobytes.
 pub(crate) const POLICY_LEN_MAX: usize = 64 * 1024;
 /// Seconds that a policy may be kept: about one year (RFC 8461 §3.2).
-const MAX_AGE_MAX: i64 = 31_557_600;
+pub(super) const MAX_AGE_MAX: i64 = 31_557_600;
 /// Patterns that are kept of a policy. A domain has a handful of hosts.
-const PATTERNS_MAX: usize = 100;
+pub(super) const PATTERNS_MAX: usize = 100;
 
 /// The treatment of a host that does not match the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,6 @@
+//! Any query of X-GM-RAW.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| posthaste_imap_server::fuzzing::query(data));
