@@ -17,8 +17,8 @@ use super::searched::{Searched, WrittenNames};
 
 /// The time of a search.
 const NOW: i64 = 1_700_000_100;
-/// The only label of the mailboxes' messages, and its keyword. With one label, each operator makes
-/// one condition.
+/// The only label of the mailboxes' messages, and its keyword. With one label, each operator
+/// makes one condition.
 const LABEL: &str = "my-family-2026";
 const LABEL_KEYWORD: &str = "My=20Family/2026";
 /// Keys that a term makes at most: three for `before:` with a later time, and one for each side
@@ -104,7 +104,8 @@ fn in_braces(key: &SearchKey) -> String {
     }
 }
 
-/// The opposite of a key, where a word without `-` means that. Nesting has a bound, and `-` counts.
+/// The opposite of a key, where a word without `-` means that. Nesting has a bound, and `-`
+/// counts.
 fn negated(key: &SearchKey) -> Option<String> {
     use SearchKey as K;
     Some(match key {

@@ -1,5 +1,5 @@
-//! Any text as a policy, as the record that names one, and as a policy that the store has. For the
-//! fuzz target `sts`.
+//! Any text as a policy, as the record that names one, and as a policy that the store has. For
+//! the fuzz target `sts`.
 
 use super::policy::{MAX_AGE_MAX, PATTERNS_MAX, policy_id};
 use super::{CachedPolicy, Mode, Policy};
