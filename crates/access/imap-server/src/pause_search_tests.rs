@@ -71,7 +71,8 @@ async fn a_message_is_evaluated_in_pieces_between_which_others_compute() {
     work.await.unwrap();
 }
 
-/// Such a text is compared exactly, character by character. Only its octets counted, four in a step.
+/// Such a text is compared exactly, character by character. Only its octets counted, four in a
+/// step.
 #[tokio::test]
 async fn texts_beyond_ascii_are_compared_in_slices() {
     const DOUBLINGS: u32 = 12;

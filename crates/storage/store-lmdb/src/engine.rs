@@ -408,8 +408,8 @@ fn has_threads() -> bool {
 const COUNTING_ROUNDS_MAX: usize = 10_000;
 /// Times a body's location is looked up again because maintenance had just moved the body.
 const LOOKUPS_MAX: usize = 4;
-/// Bytes of a body that are read at once. Readers ask for 1 MiB at a time, which takes 2 ms at most,
-/// or for a whole body.
+/// Bytes of a body that are read at once. Readers ask for 1 MiB at a time, which takes 2 ms at
+/// most, or for a whole body.
 const READ_AT_ONCE: u64 = 2 << 20;
 
 impl Shared {

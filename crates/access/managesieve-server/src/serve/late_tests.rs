@@ -52,7 +52,8 @@ async fn the_first_commands_before_a_login_do_not_wait() {
     session_over(1 << 16).await.first_commands_do_not_wait("NOOP\r\n", answers).await;
 }
 
-/// A command over the limit whose rest does not come kept a session, after its login had ended, too.
+/// A command over the limit whose rest does not come kept a session, after its login had ended,
+/// too.
 #[tokio::test]
 async fn discarded_data_does_not_delay_the_end() {
     let mut client = session_over(4096).await;
