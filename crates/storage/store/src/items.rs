@@ -50,6 +50,7 @@ impl Context {
             if begin.len() < SHARED_LEN_MAX {
                 return serve.summarize(begin).await;
             }
+            drop(begin);
             let _turn = self.served.summary_turn().await?;
             serve.summarize(self.read_body(body, 0..u64::MAX).await?).await
         };

@@ -461,3 +461,14 @@ async fn few_long_bodies_wait_for_their_conversion_in_memory() {
         }
     }
 }
+
+/// Tools and simulations read a store in a runtime without timers.
+#[test]
+fn a_turn_that_is_free_needs_no_timer() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(1 << 20).await;
+        let (_, body) = world.append(&[b'a'; 200_000], 400_000).await;
+        assert_eq!(world.store.read_body(body, 0..u64::MAX).await.unwrap().len(), 400_000);
+    });
+}

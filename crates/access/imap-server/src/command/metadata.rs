@@ -308,7 +308,8 @@ impl MetadataRequest<'_> {
             }
         };
         // What is below one wanted name may be below 255 others: it is looked at until it is found.
-        let mut left: Vec<&Entry> = all.iter().collect();
+        let is_deep = self.depth != Depth::Zero;
+        let mut left: Vec<&Entry> = all.iter().filter(|_| is_deep).collect();
         for wanted in self.entries {
             let value = all.get(wanted.as_str());
             if value.is_some() || self.depth == Depth::Zero {

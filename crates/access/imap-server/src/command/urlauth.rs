@@ -446,6 +446,7 @@ mod tests {
         let ana = ana_of(&service).await;
         let source = UrlSource::of(&service, &ana, None);
         let nils = |count: usize| vec!["NIL"; count].join(" ");
+        let sent = Bytes::from_static(b"a\r\n");
         for (parts, is_elsewhere) in [(1, false), (5_000, true)] {
             let text = r#"("TEXT" "PLAIN" NIL NIL NIL "7BIT" 3 1 NIL NIL NIL NIL)"#.repeat(parts);
             let multipart = format!(r#"({text} "MIXED" {})"#, nils(4));
@@ -453,12 +454,15 @@ mod tests {
             let printed = format!("({around} {multipart} 5 {})", nils(4));
             let mut values = [
                 (UrlFetchParam::Structure, ParamValue::Printed(printed.into_bytes())),
-                (UrlFetchParam::Binary, ParamValue::Literal8(Bytes::from_static(b"a\r\n"))),
+                (UrlFetchParam::Binary, ParamValue::Decoded { bytes: sent.clone(), has_nul: false }),
             ];
+            // Another session of the account computes.
+            let held = service.heavy.acquire(ana.id).await;
             {
                 let mut work = pin!(describe_decoded(source, "/INBOX/;UID=1/;SECTION=1", &mut values));
                 let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
                 assert_eq!(first.is_pending(), is_elsewhere, "{parts} parts");
+                drop(held);
                 if is_elsewhere {
                     work.await.unwrap();
                 }

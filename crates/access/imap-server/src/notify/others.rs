@@ -121,8 +121,8 @@ impl FollowedMailboxes {
         let mut room = LISTED_MAX;
         let owners = self.owners.keys().zip(&theirs);
         let mut owners: Vec<_> = owners.filter_map(|(id, list)| Some((self.owner(*id)?, list))).collect();
-        // As in LIST.
-        owners.sort_by_key(|(owner, _)| owner.mailboxes());
+        // In the order of LIST.
+        owners.sort_by_cached_key(|(owner, _)| (owner.mailboxes(), owner.top()));
         for (owner, list) in owners {
             let listed = list.entries.iter().filter(|entry| owner.rights(entry.id).contains(Rights::LOOKUP));
             for entry in listed.take(room) {

@@ -93,10 +93,11 @@ pub(crate) struct Question {
     pub(super) texts: Vec<TextKey>,
     /// Keys in all.
     pub(super) keys: u64,
-    /// The keys that are looked for in folded texts, and those looked for in fields.
+    /// The keys that are looked for in folded texts.
     on_folded: u64,
     /// Those of them that are compared exactly, whatever the text is.
     on_exact: u64,
+    /// The keys that are looked for in fields.
     on_fields: u64,
     /// Steps of looking a message up in sets, in addition to [`KEY_STEPS`] for each.
     set_steps: u64,

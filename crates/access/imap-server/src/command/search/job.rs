@@ -148,10 +148,11 @@ impl<'j> Job<'j> {
         }
         while walk.more() {
             let each = |message: Visited<'_>, pass: &mut Pass| {
-                if question.is_long(&message) {
+                let steps = question.summary_steps(&message.stored.summary);
+                if steps > SLICE_STEPS {
                     return VisitOutcome::Deferred;
                 }
-                pass.steps += question.summary_steps(&message.stored.summary);
+                pass.steps += steps;
                 match question.evaluate(&message, None) {
                     Evaluation::Yes if pass.has_deferred => behind.push(message.seq.value()),
                     Evaluation::Yes => found.push(message.seq.value()),

@@ -153,7 +153,6 @@ fn rfc_5182_saved_results() {
     server.login().run("C: a CREATE \"Other Messages\"\nS: a OK …");
     server.select("INBOX").run(
         r#"
-        # Two commands at once.
         C: A282 SEARCH RETURN (SAVE) FLAGGED SINCE 1-Feb-1994 NOT FROM "Smith"
         C: A283 FETCH $ (UID INTERNALDATE FLAGS)
         S: A282 OK …
