@@ -19,8 +19,8 @@ fn changes_of_flags_leave_it_and_copies_have_their_own() {
         S: b OK …
         # It is no command that switches CONDSTORE on: RFC 7162 §3.1.
         C: c STORE 1,3 +FLAGS (\Flagged)
-        S: * 1 FETCH (FLAGS (…\Flagged))
-        S: * 3 FETCH (FLAGS (…\Flagged))
+        S: * 1 FETCH (UID 1 FLAGS (…\Flagged))
+        S: * 3 FETCH (UID 3 FLAGS (…\Flagged))
         S: c OK …
         C: d UID FETCH 1:2 (createdmodseq MODSEQ)
         S~ * 1 FETCH (UID 1 CREATEDMODSEQ (1) MODSEQ (5))
