@@ -47,7 +47,7 @@ async fn a_rebuild_from_checkpoints_equals_the_index() {
     let options = Options { pack_bytes: 30_000, ..small() };
     let mut world = World::new();
     let engine = LmdbEngine::open(dir.path(), options.clone()).unwrap();
-    let [inbox, other, _] = busy(&engine, &mut world, 20).await;
+    let [inbox, other, _] = busy(&engine, &mut world, 30).await;
     world.verify(&engine).await;
     engine.close();
     let many = records(dir.path(), CHECKPOINT).len();
