@@ -105,8 +105,10 @@ async fn append_until_full(engine: &LmdbEngine, world: &mut World, mailbox: Mail
     }
 }
 
+/// Whether a message is refused that is larger than what a pack preallocates (8 MiB). A smaller one
+/// may still fit there, on a full disk, too.
 async fn is_refused(engine: &LmdbEngine, world: &World, mailbox: MailboxId) -> bool {
-    let refused = world.clone().append(engine, mailbox, &[body(1, 512 << 10)]).await;
+    let refused = world.clone().append(engine, mailbox, &[body(1, 9 << 20)]).await;
     matches!(refused, Err(StoreError::Full(_)))
 }
 
