@@ -5,8 +5,8 @@ use posthaste_testkit::Wire;
 use crate::harness::{USER, fetch_text, literal};
 use crate::sharing::{BO, SHARED, server};
 
-/// RFC 7377 §2.2: with `l` and `r`, or `r` if it is named. Nothing of others is shown, as for names
-/// that do not exist.
+/// RFC 7377 §2.2: a search needs `l` and `r`, and `r` alone where the client names the mailbox. A
+/// mailbox without them is answered as one that does not exist.
 #[test]
 fn one_search_goes_through_mailboxes_of_others_where_they_may_be_read() {
     let server = server("lr");

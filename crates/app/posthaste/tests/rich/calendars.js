@@ -1,5 +1,6 @@
-// The calendars and the card that the server makes of rich mail, read by ical.js, the parser that Thunderbird uses.
-// Argument: a file with a list of them, each with the method that its part declares. Fails at the first wrong value.
+// The calendars and the card that the server makes of rich mail. ical.js reads them, the parser
+// that Thunderbird uses. Argument: a file with a list of them, each with the method that its part
+// declares. The first wrong value ends it.
 'use strict';
 const assert = require('node:assert/strict');
 const { readFileSync } = require('node:fs');

@@ -7,9 +7,11 @@
 //! | 9–16 | the mod-sequence up to which expunges are forgotten |
 //! | … | head, as in a mailbox commit |
 //! | … | number of notes of expunges as a varint, then for each mod-sequence (8) and set of UIDs |
-//! | … | number of messages as a varint, then for each row (28), body id (16), date saved (8) and the mod-sequence with which it came (a varint, as `entry::put_created` writes it) |
+//! | … | number of messages as a varint, then each of them |
 //!
-//! Version 1 has no such mod-sequences. Programs before format 10 of the store wrote it.
+//! A message is its row (28), body id (16), date saved (8), and the mod-sequence with which it came
+//! (a varint, as `entry::put_created` writes it). Version 1 has no such mod-sequences. Programs
+//! before format 10 of the store wrote it.
 //!
 //! A rebuild begins with it and skips the commits before it. Summaries are made from the bodies,
 //! as for commits.

@@ -1,14 +1,17 @@
 //! Reads again a summary that the walk found damaged, then rebuilds it from the body. That takes as
 //! long as reading a whole message. So another thread does it, and the listing waits.
 //!
-//! | record | used fields | answer |
+//! | record | used fields | summary |
 //! | --- | --- | --- |
-//! | intact, and so is the origin of a link | all | the stored summary |
-//! | intact link, origin damaged or missing | body, SAVEDATE, first mod-sequence | the rebuilt summary |
-//! | damaged; the rebuilt summary matches the checksum | body, SAVEDATE, first mod-sequence | the rebuilt summary |
-//! | damaged; the rebuilt summary equals the stored one | body; SAVEDATE is replaced by the internal date, and the first mod-sequence is not known | the rebuilt summary |
-//! | damaged link, whose origin is intact and has the same body | as in the line before | the rebuilt summary |
-//! | anything else, or no record | no field | the message is named as unreadable |
+//! | intact, and so is the origin of a link | all | stored |
+//! | intact link, origin damaged or missing | body and arrival | rebuilt |
+//! | damaged; the rebuilt summary matches the checksum | body and arrival | rebuilt |
+//! | damaged; the rebuilt summary equals the stored one | body | rebuilt |
+//! | damaged link; its origin is intact and has its body | body | rebuilt |
+//! | anything else, or no record | none | the message is named as unreadable |
+//!
+//! The arrival is SAVEDATE and the first mod-sequence. If only the body is used, the internal date
+//! is SAVEDATE, and the first mod-sequence is not known.
 //!
 //! A body is used only if it is as long as the message's row says. A damaged record may name the
 //! body of another message. So an existing body with that id proves nothing.
