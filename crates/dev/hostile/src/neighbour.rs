@@ -43,7 +43,18 @@ impl Times {
 
     /// The longest without the waits of both for a processor.
     pub fn worst_of_server(&self) -> Duration {
-        self.0.iter().map(|(took, waited)| took.saturating_sub(*waited)).max().unwrap_or_default()
+        self.of_server().max().unwrap_or_default()
+    }
+
+    /// 99 of 100 took at most this without those waits.
+    pub fn most_of_server(&self) -> Duration {
+        let mut times: Vec<Duration> = self.of_server().collect();
+        times.sort_unstable();
+        times.get(times.len() * 99 / 100).copied().unwrap_or_default()
+    }
+
+    fn of_server(&self) -> impl Iterator<Item = Duration> {
+        self.0.iter().map(|(took, waited)| took.saturating_sub(*waited))
     }
 }
 
@@ -158,5 +169,21 @@ fn list(mut client: LineClient, first: &[String], shared: &Shared, server: Gauge
         shared.times.lock().unwrap_or_else(PoisonError::into_inner).push((took, waited));
         shared.answered.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slow_listing_of_a_hundred_is_the_worst_and_not_among_the_most() {
+        let ms = Duration::from_millis;
+        let mut times: Vec<_> = (1..=199).map(|_| (ms(3), ms(1))).collect();
+        times.push((ms(90), ms(20)));
+        let times = Times(times);
+        assert_eq!(times.most_of_server(), ms(2));
+        assert_eq!(times.worst_of_server(), ms(70));
+        assert_eq!(Times::default().most_of_server(), Duration::ZERO);
     }
 }

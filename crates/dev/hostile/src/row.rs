@@ -16,8 +16,10 @@ pub enum Rules {
     Times {
         /// The neighbour's times alone.
         alone: Times,
-        /// How many times as long its median may be.
+        /// How many times as long its median may be, and what 99 of 100 listings take.
         factor: f64,
+        /// How much longer those 99 may take beside that: less than this is the clock's noise.
+        noise: Duration,
         /// How much longer its worst may be beside that: a turn of the processor among the
         /// attacker's own threads.
         grain: Duration,
@@ -103,7 +105,7 @@ impl Row {
         if self.memory > self.memory_bound {
             self.faults.push(format!("{} MiB over its rest", self.memory >> 20));
         }
-        if let Rules::Times { alone, factor, grain, cpu_after, poll } = rules {
+        if let Rules::Times { alone, factor, noise, grain, cpu_after, poll } = rules {
             self.alone = alone.clone();
             let most = |time: Duration| time.mul_f64(*factor);
             if self.times.median() > most(alone.median()) {
@@ -111,6 +113,9 @@ impl Row {
             }
             // Where attackers compute on the same processors, the server waits for one. That is
             // not its own time.
+            if self.times.most_of_server() > most(alone.most_of_server()) + *noise {
+                self.faults.push(format!("1 % of the neighbour's times are over {factor} times"));
+            }
             if self.times.worst_of_server() > most(alone.worst()) + *grain {
                 self.faults.push(format!("the neighbour's worst is over {factor} times and {grain:?}"));
             }
@@ -124,7 +129,7 @@ impl Row {
     }
 
     /// The head of the table, as Markdown.
-    pub const HEAD: &str = "| attack | the server's answer | neighbour's FETCH, median / worst / worst without waits for a processor (alone) in ms | memory over rest (bound) in MiB | CPU afterwards | longest poll in ms of CPU (on the clock, task) | verdict |\n| --- | --- | --- | --- | --- | --- | --- |";
+    pub const HEAD: &str = "| attack | the server's answer | neighbour's FETCH, median / worst, and without waits for a processor 99 % / worst (alone) in ms | memory over rest (bound) in MiB | CPU afterwards | longest poll in ms of CPU (on the clock, task) | verdict |\n| --- | --- | --- | --- | --- | --- | --- |";
 }
 
 impl fmt::Display for Row {
@@ -133,9 +138,10 @@ impl fmt::Display for Row {
         let alone = match self.alone.count() {
             0 => String::new(),
             _ => format!(
-                " ({} / {} / {})",
+                " ({} / {}, {} / {})",
                 ms(self.alone.median()),
                 ms(self.alone.worst()),
+                ms(self.alone.most_of_server()),
                 ms(self.alone.worst_of_server())
             ),
         };
@@ -149,11 +155,12 @@ impl fmt::Display for Row {
         };
         write!(
             f,
-            "| {} | {} | {} / {} / {}{alone} | {} ({}) | {:.2} s | {poll} | {verdict} |",
+            "| {} | {} | {} / {}, {} / {}{alone} | {} ({}) | {:.2} s | {poll} | {verdict} |",
             self.name,
             self.answer,
             ms(self.times.median()),
             ms(self.times.worst()),
+            ms(self.times.most_of_server()),
             ms(self.times.worst_of_server()),
             self.memory >> 20,
             self.memory_bound >> 20,
