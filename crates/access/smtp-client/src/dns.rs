@@ -22,14 +22,14 @@ use crate::validated::{RECORDS_MAX, Validated};
 
 /// Hosts that are tried for one domain: RFC 5321 §5.1 requires at least two.
 const HOSTS_MAX: usize = 8;
-
 /// Octets of an answer's texts that are used: RFC 7208 §3.4 advises that all texts of a name fit
 /// 512 octets. The texts that services want at a domain's own name take some 4 KiB.
 const TEXTS_LEN_MAX: usize = 16 * 1024;
-/// Bytes that answers take at a time: four of the longest, with the copy that the resolver makes of
+/// Bytes that answers take at a time: two of the longest, with the copy that the resolver makes of
 /// each. An answer has 64 KiB at most (RFC 1035 §4.2.2), and some 4 MiB when it is parsed: 3,600 MX
-/// records with long names. It is dropped once its records are read.
-pub const DNS_BYTES_MAX: u64 = 32 << 20;
+/// records with long names. It is dropped once its records are read. So there is one for each
+/// processor, and a machine with more processors has more memory.
+pub const DNS_BYTES_MAX: u64 = 16 << 20;
 
 /// RFC 3463 §3.5: unable to route. Another host of the domain may have a better address.
 pub(crate) const NO_ROUTE: &str = "5.4.4";
