@@ -22,6 +22,8 @@ use crate::validated::{RECORDS_MAX, Validated};
 
 /// Hosts that are tried for one domain: RFC 5321 §5.1 requires at least two.
 const HOSTS_MAX: usize = 8;
+/// Refused addresses of a host that one line of the log names.
+const REFUSED_LOGGED: usize = 8;
 /// Octets of an answer's texts that are used: RFC 7208 §3.4 advises that all texts of a name fit
 /// 512 octets. The texts that services want at a domain's own name take some 4 KiB.
 const TEXTS_LEN_MAX: usize = 16 * 1024;
@@ -194,7 +196,8 @@ impl Dns {
         let (good, refused): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|address| self.reachable.allows(*address));
         if !refused.is_empty() {
-            tracing::info!(host, ?refused, "addresses that are not public are skipped");
+            let some: Vec<_> = refused.iter().take(REFUSED_LOGGED).collect();
+            tracing::info!(host, refused = ?some, "addresses that are not public are skipped");
         }
         match good.is_empty() && !refused.is_empty() {
             true => Err(Failure::permanent(NO_ROUTE, format!("{host} has no public address"))),
