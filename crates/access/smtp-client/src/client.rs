@@ -43,8 +43,8 @@ const GROUP: usize = 50;
 
 /// RFC 5321 §6.3, RFC 3463 §3.5: routing loop detected.
 pub(crate) const GOES_ROUND: &str = "5.4.6";
-/// Recipients of one transaction: every host takes as many (RFC 5321 §4.5.3.1.8). A higher limit of
-/// a host (RFC 9422 §4) gains little, and would let it make us keep more outcomes.
+/// Recipients of one transaction: every host takes as many (RFC 5321 §4.5.3.1.8). A higher limit
+/// of a host (RFC 9422 §4) gains little, and would let it make us keep more outcomes.
 const RECIPIENTS_MAX: usize = 100;
 
 /// The TLS that a connection must have.

@@ -6,8 +6,8 @@ use posthaste_queue::Failure;
 pub(crate) const LINE_MAX: usize = 4 * 1024;
 /// Lines of a reply: a greeting with all extensions there are has some 30.
 pub(crate) const LINES_MAX: usize = 128;
-/// Octets of a reply's texts that are kept. Thirty extensions take less than 1 KiB. A person reads
-/// the beginning of a refusal.
+/// Octets of a reply's texts that are kept. Thirty extensions take less than 1 KiB. A person
+/// reads the beginning of a refusal.
 const TEXTS_MAX: usize = 4 * 1024;
 
 /// A reply.

@@ -22,8 +22,8 @@ const TRIES: usize = 2;
 const UDP_LEN_MAX: u16 = 1_232;
 /// Aliases that are followed from one name.
 const ALIASES_MAX: usize = 8;
-/// Records of an answer that are used, by whatever resolver. A domain has a handful of hosts, and a
-/// host a handful of addresses.
+/// Records of an answer that are used, whichever resolver sent it. A domain has a handful of
+/// hosts, and a host a handful of addresses.
 pub(crate) const RECORDS_MAX: usize = 64;
 /// Records of a host that are looked at.
 const TLSA_MAX: usize = 32;

@@ -245,11 +245,11 @@ async fn a_transaction_has_at_most_a_hundred_recipients() {
 /// The record of the item has the outcome of each recipient.
 #[tokio::test]
 async fn long_refusals_are_cut() {
-    let to: Vec<String> = (0..100).map(|n| format!("{n}@b.test")).collect();
+    let to: Vec<String> = (0..10).map(|n| format!("{n}@b.test")).collect();
     let to: Vec<&str> = to.iter().map(String::as_str).collect();
     let item = item(MESSAGE, &Envelope::new("ana@a.test", &to)).await;
     let (outcome, _) = sent(&item, MESSAGE, &["PIPELINING", "VERBOSE"]).await;
-    assert_eq!((outcome.outcomes.len(), outcome.usable), (100, true));
+    assert_eq!((outcome.outcomes.len(), outcome.usable), (10, true));
     for outcome in outcome.outcomes {
         let failure = outcome.unwrap_err();
         assert_eq!((failure.permanent, failure.status.as_str()), (true, "5.1.1"));

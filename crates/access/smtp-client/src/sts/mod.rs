@@ -31,14 +31,14 @@ const PREFIX: &str = "sts-policy/";
 /// Policies that are kept: few domains have one. Beyond that, the registered domain with the most
 /// policies loses the one that ends first.
 const POLICIES_MAX: usize = 10_000;
-/// Bytes of all policies: 10,000 usual ones have some 550 each, the longest 15 KiB. Beyond that, the
-/// registered domain whose policies take most loses the one that ends first.
+/// Bytes of all policies: 10,000 usual ones have some 550 each, the longest 15 KiB. Beyond that,
+/// the registered domain whose policies take most loses the one that ends first.
 const POLICIES_BYTES_MAX: usize = 8 << 20;
 /// Bytes that a policy takes beside its texts: its places in the table, and its allocations.
 const OF_POLICY: usize = 256;
-/// Bytes that a pattern takes beside its text: a `String` in a vector with room, and an allocation.
+/// Bytes that a pattern takes beside its text: a `String` in a vector with room, an allocation.
 const OF_PATTERN: usize = 64;
-/// Bytes that all policies take, and the ids that could not be fetched: 10,000 with their domains.
+/// Bytes of all policies, and of the ids that could not be fetched: 10,000 with their domains.
 pub const STS_BYTES_MAX: u64 = POLICIES_BYTES_MAX as u64 + (4 << 20);
 /// Policies of one registered domain: its owner can make names below it at will.
 const OF_ONE_MAX: usize = 100;

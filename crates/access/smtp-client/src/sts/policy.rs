@@ -9,8 +9,8 @@ pub(crate) const POLICY_LEN_MAX: usize = 64 * 1024;
 pub(super) const MAX_AGE_MAX: i64 = 31_557_600;
 /// Patterns that are kept of a policy. A domain has a handful of hosts.
 pub(super) const PATTERNS_MAX: usize = 100;
-/// Octets of these patterns. RFC 8461 §3.2 sets no bound: this one is ours. 100 hosts with names of
-/// 80 octets fit.
+/// Octets of these patterns. RFC 8461 §3.2 sets no bound: this one is ours. 100 hosts with names
+/// of 80 octets fit.
 pub(super) const PATTERNS_LEN_MAX: usize = 8 * 1024;
 
 /// The treatment of a host that does not match the policy.
