@@ -43,8 +43,9 @@ const GROUP: usize = 50;
 
 /// RFC 5321 §6.3, RFC 3463 §3.5: routing loop detected.
 pub(crate) const GOES_ROUND: &str = "5.4.6";
-/// Recipients of one message that every host takes: RFC 5321 §4.5.3.1.8.
-const RECIPIENTS_LEAST: usize = 100;
+/// Recipients of one transaction: every host takes as many (RFC 5321 §4.5.3.1.8). A higher limit
+/// of a host (RFC 9422 §4) gains little, and would let it make us keep more outcomes.
+const RECIPIENTS_MAX: usize = 100;
 
 /// The TLS that a connection must have.
 #[derive(Debug, Clone)]
@@ -267,7 +268,7 @@ impl Client {
 
     /// The waiting recipients, by place, of each transaction.
     pub fn transactions(&self, item: &Item) -> Vec<Vec<usize>> {
-        let max = self.extensions.recipients_max.unwrap_or(RECIPIENTS_LEAST);
+        let max = self.extensions.recipients_max.map_or(RECIPIENTS_MAX, |max| max.min(RECIPIENTS_MAX));
         let is_silent = |at: &usize| item.recipients.get(*at).is_some_and(|to| self.needs_silence(to));
         let (silent, others): (Vec<usize>, Vec<usize>) = item.waiting_places().partition(is_silent);
         [others, silent].iter().flat_map(|group| group.chunks(max)).map(<[usize]>::to_vec).collect()
@@ -316,16 +317,15 @@ impl Client {
         let mail = self.mail(item, to, message.bytes());
         let recipients: Vec<String> = to.iter().map(|to| self.rcpt(to)).collect();
         self.mails += 1;
-        let (replies, lost) = self.envelope(&mail, &recipients).await;
-        let Some((sender, recipients)) = replies.split_first() else {
+        let (answers, lost) = self.envelope(&mail, &recipients).await;
+        let mut answers = answers.into_iter();
+        let Some(sender) = answers.next() else {
             return (vec![Err(lost.unwrap_or_else(|| self.no_answer())); to.len()], false);
         };
-        if !sender.is_positive() {
-            let outcomes = vec![Err(sender.failure()); to.len()];
-            return (outcomes, lost.is_none() && self.reset().await);
+        if let Err(failure) = sender {
+            return (vec![Err(failure); to.len()], lost.is_none() && self.reset().await);
         }
-        let mut outcomes: Vec<Result<(), Failure>> =
-            recipients.iter().map(|r| if r.is_positive() { Ok(()) } else { Err(r.failure()) }).collect();
+        let mut outcomes: Vec<Result<(), Failure>> = answers.collect();
         outcomes.resize(to.len(), Err(self.no_answer()));
         if let Some(failure) = lost {
             // Recipients that were refused before are refused: the host would do the same each
@@ -400,25 +400,25 @@ impl Client {
         rcpt
     }
 
-    /// MAIL and RCPT, together where the host knows PIPELINING (RFC 2920), and their replies. After
-    /// a refused MAIL the others may be missing; after a lost connection, too. The second answer is
-    /// why it was lost.
-    async fn envelope(&mut self, mail: &str, to: &[String]) -> (Vec<Reply>, Option<Failure>) {
+    /// MAIL and RCPT, together where the host knows PIPELINING (RFC 2920), and their outcomes.
+    /// After a refused MAIL the others may be missing; after a lost connection, too. The second
+    /// answer is why it was lost.
+    async fn envelope(&mut self, mail: &str, to: &[String]) -> (Vec<Result<(), Failure>>, Option<Failure>) {
         let mut lines = std::iter::once(mail).chain(to.iter().map(String::as_str));
         let group = if self.extensions.pipelining { GROUP } else { 1 };
-        let mut replies = Vec::with_capacity(to.len() + 1);
+        let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(to.len() + 1);
         loop {
             let together: Vec<&str> = lines.by_ref().take(group).collect();
-            if together.is_empty() || replies.first().is_some_and(|mail: &Reply| !mail.is_positive()) {
-                return (replies, None);
+            if together.is_empty() || outcomes.first().is_some_and(Result::is_err) {
+                return (outcomes, None);
             }
             if let Err(failure) = self.write((together.join("\r\n") + "\r\n").as_bytes()).await {
-                return (replies, Some(failure));
+                return (outcomes, Some(failure));
             }
             for _ in &together {
                 match self.reply(REPLY_WITHIN).await {
-                    Ok(reply) => replies.push(reply),
-                    Err(failure) => return (replies, Some(failure)),
+                    Ok(reply) => outcomes.push(reply.outcome()),
+                    Err(failure) => return (outcomes, Some(failure)),
                 }
             }
         }

@@ -1,4 +1,9 @@
 //! Hosts of a domain by DNS (RFC 5321 §5).
+//!
+//! No answer is kept. Any stranger with a name server can have us look up its names, and an
+//! answer takes megabytes. A cache that counts answers would hold gigabytes of them. The resolver
+//! that is asked has a cache: one on this machine, or in its network. It costs a round trip for
+//! each question, which is short beside a connection to another host.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,10 +18,20 @@ use posthaste_directory::Network;
 use posthaste_queue::Failure;
 
 use crate::reachable::Reachable;
-use crate::validated::Validated;
+use crate::validated::{RECORDS_MAX, Validated};
 
 /// Hosts that are tried for one domain: RFC 5321 §5.1 requires at least two.
 const HOSTS_MAX: usize = 8;
+/// Refused addresses of a host that one line of the log names.
+const REFUSED_LOGGED: usize = 8;
+/// Octets of an answer's texts that are used: RFC 7208 §3.4 advises that all texts of a name fit
+/// 512 octets. The texts that services want at a domain's own name take some 4 KiB.
+const TEXTS_LEN_MAX: usize = 16 * 1024;
+/// Bytes that answers take at a time: two of the longest, with the copy that the resolver makes
+/// of each. An answer has 64 KiB at most (RFC 1035 §4.2.2), and some 4 MiB when it is parsed:
+/// 3,600 MX records with long names. It is dropped once its records are read. More can arrive at
+/// one moment: only the limits on sessions and deliveries bound how many.
+pub const DNS_BYTES_MAX: u64 = 16 << 20;
 
 /// RFC 3463 §3.5: unable to route. Another host of the domain may have a better address.
 pub(crate) const NO_ROUTE: &str = "5.4.4";
@@ -51,7 +66,7 @@ impl Dns {
     /// Asks these name servers, or without any the system's name servers. Hosts take mail on
     /// `port`, which is 25 outside of tests.
     pub fn new(servers: &[SocketAddr], port: u16) -> io::Result<Self> {
-        let builder = if servers.is_empty() {
+        let mut builder = if servers.is_empty() {
             TokioResolver::builder_tokio().map_err(io::Error::other)?
         } else {
             let servers = servers.iter().map(|server| {
@@ -64,6 +79,7 @@ impl Dns {
             let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         };
+        builder.options_mut().cache_size = 0;
         let resolver = builder.build().map_err(io::Error::other)?;
         Ok(Self { resolver, port, reachable: Reachable::default(), validated: None })
     }
@@ -81,9 +97,23 @@ impl Dns {
         Self { validated: Some(Validated::new(servers)), ..self }
     }
 
-    /// The resolver, for other questions than hosts.
+    /// The resolver, for other questions than hosts. It keeps no answers.
     pub fn resolver(&self) -> &TokioResolver {
         &self.resolver
+    }
+
+    /// The texts at a name, as many as are used of an answer. Empty if DNS does not answer.
+    pub(crate) async fn texts(&self, name: &str) -> Vec<String> {
+        let Ok(found) = self.resolver.txt_lookup(format!("{name}.")).await else { return Vec::new() };
+        let (mut texts, mut left) = (Vec::new(), TEXTS_LEN_MAX);
+        for record in found.answers().iter().take(RECORDS_MAX) {
+            let RData::TXT(txt) = &record.data else { continue };
+            let len: usize = txt.txt_data.iter().map(|string| string.len()).sum();
+            let Some(rest) = left.checked_sub(len) else { break };
+            left = rest;
+            texts.push(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned());
+        }
+        texts
     }
 
     /// The hosts that take mail for a domain, the ones to be tried first in front.
@@ -128,7 +158,7 @@ impl Dns {
             };
         }
         match self.resolver.mx_lookup(format!("{domain}.")).await {
-            Ok(found) => Ok((found.answers().to_vec(), false)),
+            Ok(found) => Ok((found.answers().iter().take(RECORDS_MAX).cloned().collect(), false)),
             Err(error) if error.is_no_records_found() && !error.is_nx_domain() => Ok((Vec::new(), false)),
             Err(error) => Err(failure(domain, &error)),
         }
@@ -157,7 +187,7 @@ impl Dns {
     /// addresses are refused.
     pub(crate) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Failure> {
         let found = match self.resolver.lookup_ip(format!("{host}.")).await {
-            Ok(found) => found.iter().collect::<Vec<_>>(),
+            Ok(found) => found.iter().take(RECORDS_MAX).collect::<Vec<_>>(),
             // A host that is missing may be one of several: the mail waits.
             Err(error) => {
                 return Err(Failure { permanent: false, status: "4.4.3".into(), ..failure(host, &error) });
@@ -166,7 +196,8 @@ impl Dns {
         let (good, refused): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|address| self.reachable.allows(*address));
         if !refused.is_empty() {
-            tracing::info!(host, ?refused, "addresses that are not public are skipped");
+            let some: Vec<_> = refused.iter().take(REFUSED_LOGGED).collect();
+            tracing::info!(host, refused = ?some, "addresses that are not public are skipped");
         }
         match good.is_empty() && !refused.is_empty() {
             true => Err(Failure::permanent(NO_ROUTE, format!("{host} has no public address"))),
@@ -236,6 +267,31 @@ mod tests {
         assert_eq!(hosts(&dns, "bare.test").await, Err((true, NO_ROUTE.into())));
         server.fail("away.test");
         assert!(!hosts(&dns, "away.test").await.unwrap_err().0);
+    }
+
+    /// A stranger's name server has an answer of almost 64 KiB for each of its names.
+    #[tokio::test]
+    async fn a_long_answer_is_used_in_part_and_not_kept() {
+        let texts = (0..4_000).map(|n| ("*.evil.test", DnsRecord::Txt(format!("{n:03x}"))));
+        let hosts = (0..1_000).map(|n| ("*.evil.test", DnsRecord::Mx(n, format!("{n}.evil.test"))));
+        let addresses = (1..=255).map(|n| ("*.evil.test", DnsRecord::A([127, 0, 0, n])));
+        let server = DnsServer::start(texts.chain(hosts).chain(addresses));
+        let dns = Dns::new(&[server.address()], 25).unwrap().allowing(&["127.0.0.0/8".parse().unwrap()]);
+        assert_eq!(dns.texts("a.evil.test").await.len(), RECORDS_MAX);
+        assert_eq!(dns.hosts("a.evil.test").await.unwrap().names.len(), HOSTS_MAX);
+        assert_eq!(dns.mx_records("a.evil.test").await.unwrap().0.len(), RECORDS_MAX);
+        assert_eq!(dns.addresses("a.evil.test").await.unwrap().len(), RECORDS_MAX);
+        server.serve([("a.evil.test", DnsRecord::Txt("new".into()))]);
+        assert_eq!(dns.texts("a.evil.test").await, ["new"]);
+    }
+
+    #[tokio::test]
+    async fn texts_of_an_answer_have_a_bound_in_octets() {
+        let text = "x".repeat(TEXTS_LEN_MAX / 4);
+        let server = DnsServer::start((0..10).map(|_| ("x.test", DnsRecord::Txt(text.clone()))));
+        let dns = Dns::new(&[server.address()], 25).unwrap();
+        assert_eq!(dns.texts("x.test").await.len(), 4);
+        assert_eq!(dns.texts("missing.test").await, [""; 0]);
     }
 
     #[tokio::test]

@@ -11,6 +11,8 @@
 //! * every line that is sent ends in CR LF and nothing else, so that no host sees two messages
 //!   where there is one;
 //! * every wait has a limit (RFC 5321 §4.5.3.2), and every reply a length;
+//! * what strangers send is kept within a bound in octets: no answers of DNS, the beginning of a
+//!   reply, and policies of at most [`STS_BYTES_MAX`];
 //! * the DNS of an untrusted domain can make us connect only to public addresses, unless the
 //!   configuration allows others;
 //! * a password is sent only over TLS with a certificate that was verified.
@@ -33,8 +35,8 @@ mod tls;
 mod transport;
 mod validated;
 
-pub use dns::Dns;
+pub use dns::{DNS_BYTES_MAX, Dns};
 pub use route::{Login, Route, Routes, TlsRule};
-pub use sts::Sts;
+pub use sts::{STS_BYTES_MAX, Sts};
 pub use tls::Tls;
 pub use transport::SmtpTransport;

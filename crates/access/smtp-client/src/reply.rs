@@ -6,12 +6,15 @@ use posthaste_queue::Failure;
 pub(crate) const LINE_MAX: usize = 4 * 1024;
 /// Lines of a reply: a greeting with all extensions there are has some 30.
 pub(crate) const LINES_MAX: usize = 128;
+/// Octets of a reply's texts that are kept. Thirty extensions take less than 1 KiB. A person
+/// reads the beginning of a refusal.
+const TEXTS_MAX: usize = 4 * 1024;
 
-/// A whole reply.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub code: u16,
-    /// Texts of its lines, without code and CRLF.
+    /// Texts of its lines, without code and CRLF: those that fit [`TEXTS_MAX`].
     pub lines: Vec<String>,
 }
 
@@ -45,6 +48,28 @@ impl Line {
 }
 
 impl Reply {
+    /// A reply without lines so far.
+    pub fn new(code: u16) -> Self {
+        Self { code, lines: Vec::new() }
+    }
+
+    /// Adds the text of a line if there is room. The first one has the status, and is cut. Others
+    /// are kept as they came or not at all: a cut `SIZE 1000` would be another limit.
+    pub fn push(&mut self, mut text: String) {
+        if self.lines.is_empty() {
+            text.truncate(text.floor_char_boundary(TEXTS_MAX));
+        }
+        let len: usize = self.lines.iter().map(String::len).sum();
+        if len + text.len() <= TEXTS_MAX {
+            self.lines.push(text);
+        }
+    }
+
+    /// What the reply says about a command.
+    pub fn outcome(&self) -> Result<(), Failure> {
+        if self.is_positive() { Ok(()) } else { Err(self.failure()) }
+    }
+
     pub fn is_positive(&self) -> bool {
         self.code < 400
     }
@@ -62,11 +87,15 @@ impl Reply {
 
     /// A refusal. The status is the one that the host gave, if its class fits the code.
     pub fn failure(&self) -> Failure {
-        let class = if self.code >= 500 { '5' } else { '4' };
+        let is_permanent = self.code >= 500;
+        let class = if is_permanent { '5' } else { '4' };
         let given = self.lines.first().and_then(|line| line.split(' ').next());
         let status = given.filter(|status| status.starts_with(class) && is_status(status));
         let status = status.map_or_else(|| format!("{class}.0.0"), str::to_owned);
-        Failure { permanent: class == '5', status, reply: self.text() }
+        match is_permanent {
+            true => Failure::permanent(&status, self.text()),
+            false => Failure::temporary(&status, self.text()),
+        }
     }
 }
 
@@ -84,6 +113,8 @@ fn is_status(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_queue::REPLY_CHARS_MAX;
+
     use super::*;
 
     #[test]
@@ -108,5 +139,20 @@ mod tests {
         assert_eq!(failure(550, "5.1.1 no").reply, "550 5.1.1 no");
         assert_eq!(failure(550, "5.1.1 \u{1b}[2Ja\rb\u{9b}").reply, "550 5.1.1  [2Ja b ");
         assert!(failure(550, "x").permanent && !failure(450, "x").permanent);
+    }
+
+    #[test]
+    fn texts_beyond_the_bound_are_dropped() {
+        let octets = |reply: &Reply| reply.lines.iter().map(String::len).sum::<usize>();
+        let mut reply = Reply::new(550);
+        reply.push(format!("5.1.1 {}", "ü".repeat(TEXTS_MAX)));
+        assert!((TEXTS_MAX - 1..=TEXTS_MAX).contains(&octets(&reply)));
+        assert_eq!(reply.failure().status, "5.1.1");
+        assert_eq!(reply.failure().reply.chars().count(), REPLY_CHARS_MAX);
+        let mut reply = Reply::new(250);
+        for line in ["mx.test", "PIPELINING", &"x".repeat(TEXTS_MAX), "SIZE 1000"] {
+            reply.push(line.to_owned());
+        }
+        assert_eq!(reply.lines, ["mx.test", "PIPELINING", "SIZE 1000"]);
     }
 }

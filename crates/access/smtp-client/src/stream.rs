@@ -68,19 +68,21 @@ impl Stream {
 
     async fn read_reply(&mut self) -> io::Result<Reply> {
         let mut reply: Option<Reply> = None;
-        loop {
+        for _ in 0..LINES_MAX {
             let line = self.read_line().await?;
-            let line = Line::parse(&line).ok_or_else(|| wrong("its answer is not an SMTP reply"))?;
-            let reply = reply.get_or_insert_with(|| Reply { code: line.code, lines: Vec::new() });
+            let line = Line::parse(&line).ok_or_else(not_a_reply)?;
+            let mut so_far = reply.take().unwrap_or_else(|| Reply::new(line.code));
             // RFC 5321 §4.2.1: all lines have the same code.
-            if reply.code != line.code || reply.lines.len() == LINES_MAX {
-                return Err(wrong("its answer is not an SMTP reply"));
+            if so_far.code != line.code {
+                return Err(not_a_reply());
             }
-            reply.lines.push(line.text);
+            so_far.push(line.text);
             if line.last {
-                return Ok(reply.clone());
+                return Ok(so_far);
             }
+            reply = Some(so_far);
         }
+        Err(not_a_reply())
     }
 
     async fn read_line(&mut self) -> io::Result<Vec<u8>> {
@@ -108,6 +110,10 @@ impl Stream {
 
 fn late(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+fn not_a_reply() -> io::Error {
+    wrong("its answer is not an SMTP reply")
 }
 
 fn wrong(what: &'static str) -> io::Error {

@@ -22,6 +22,9 @@ const TRIES: usize = 2;
 const UDP_LEN_MAX: u16 = 1_232;
 /// Aliases that are followed from one name.
 const ALIASES_MAX: usize = 8;
+/// Records of an answer that are used, whichever resolver sent it. A domain has a handful of
+/// hosts, and a host a handful of addresses.
+pub(crate) const RECORDS_MAX: usize = 64;
 /// Records of a host that are looked at.
 const TLSA_MAX: usize = 32;
 
@@ -125,7 +128,7 @@ async fn query_server(server: SocketAddr, name: &str, kind: RecordType) -> Resul
         ResponseCode::NoError | ResponseCode::NXDomain => Ok(Answer {
             is_secure: reply.metadata.authentic_data,
             is_nowhere: reply.metadata.response_code == ResponseCode::NXDomain,
-            records: reply.answers,
+            records: reply.answers.into_iter().take(RECORDS_MAX).collect(),
         }),
         code => Err(wrong(&code)),
     }

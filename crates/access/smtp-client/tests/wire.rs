@@ -11,7 +11,7 @@ use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, Policy};
 use posthaste_queue::{
     Body, Channel, Envelope, EnvelopeId, Failure, Item, LeaseEnd, Notify, OriginalRecipient, Priority, Queue,
-    Relay, Return, Sent, Success, To, Transport,
+    REPLY_CHARS_MAX, Relay, Return, Sent, Success, To, Transport,
 };
 use posthaste_smtp_client::{Route, Routes, SmtpTransport, Tls, TlsRule};
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
@@ -45,6 +45,7 @@ async fn serve(connection: TcpStream, extensions: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         let answer = match words[0] {
             "EHLO" => format!("250-mail.b.test\r\n{extensions}250 HELP\r\n"),
+            "RCPT" if extensions.contains("VERBOSE") => long_refusal(),
             "RCPT" if words[1].starts_with("TO:<no") => "550 5.1.1 no such user\r\n".to_owned(),
             "RCPT" if words[1].starts_with("TO:<end") => {
                 connection.get_mut().write_all(b"421 4.7.0 too many unknown users\r\n").await.unwrap();
@@ -86,6 +87,13 @@ async fn serve(connection: TcpStream, extensions: &str) -> String {
         };
         connection.get_mut().write_all(answer.as_bytes()).await.unwrap();
     }
+}
+
+/// The longest reply that is read: 128 lines of almost 4 KiB.
+fn long_refusal() -> String {
+    let text = "x".repeat(4_000);
+    let line = |mark: char| format!("550{mark}5.1.1 {text}\r\n");
+    line('-').repeat(127) + &line(' ')
 }
 
 /// A connection to a host with these extensions, and what the host has got once it ends.
@@ -221,6 +229,33 @@ async fn a_host_gets_no_more_recipients_at_once_than_it_takes() {
     assert_eq!(lines, [&first[..], &DATA, &second, &DATA].concat());
     let ok: Vec<bool> = outcome.outcomes.iter().map(Result::is_ok).collect();
     assert_eq!(ok, [true, false, true]);
+}
+
+/// RFC 5321 §4.5.3.1.8: a host cannot make one transaction larger than every host takes it.
+#[tokio::test]
+async fn a_transaction_has_at_most_a_hundred_recipients() {
+    let to: Vec<String> = (0..150).map(|n| format!("{n}@b.test")).collect();
+    let to: Vec<&str> = to.iter().map(String::as_str).collect();
+    let item = item(MESSAGE, &Envelope::new("ana@a.test", &to)).await;
+    let (channel, _host) = connected(&["LIMITS RCPTMAX=1000000"]).await;
+    let lens: Vec<usize> = channel.transactions(&item).iter().map(Vec::len).collect();
+    assert_eq!(lens, [100, 50]);
+}
+
+/// The record of the item has the outcome of each recipient.
+#[tokio::test]
+async fn long_refusals_are_cut() {
+    let to: Vec<String> = (0..10).map(|n| format!("{n}@b.test")).collect();
+    let to: Vec<&str> = to.iter().map(String::as_str).collect();
+    let item = item(MESSAGE, &Envelope::new("ana@a.test", &to)).await;
+    let (outcome, _) = sent(&item, MESSAGE, &["PIPELINING", "VERBOSE"]).await;
+    assert_eq!((outcome.outcomes.len(), outcome.usable), (10, true));
+    for outcome in outcome.outcomes {
+        let failure = outcome.unwrap_err();
+        assert_eq!((failure.permanent, failure.status.as_str()), (true, "5.1.1"));
+        assert_eq!(failure.reply.chars().count(), REPLY_CHARS_MAX);
+        assert!(failure.reply.starts_with("550 5.1.1 xxx"), "{failure:?}");
+    }
 }
 
 /// RFC 3030 §3.

@@ -1,7 +1,14 @@
-//! A name server on loopback that answers from a table (RFC 1035), over UDP.
+//! A name server on loopback that answers from a table (RFC 1035), over UDP and TCP.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Octets of an answer over UDP (RFC 6891 §6.2.5). A longer one is cut, so that the client asks
+/// again over TCP.
+const UDP_LEN_MAX: usize = 1_232;
+/// Octets of the header (RFC 1035 §4.1.1).
+const HEADER_LEN: usize = 12;
 
 /// A record's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +98,8 @@ struct Zone {
 }
 
 impl DnsServer {
-    /// Serves these records. A name without any does not exist (NXDOMAIN).
+    /// Serves these records. A name without any does not exist (NXDOMAIN). The star of
+    /// `*.evil.test` is one label or several.
     pub fn start<'n>(records: impl IntoIterator<Item = (&'n str, DnsRecord)>) -> Self {
         let server = Self::listen();
         server.serve(records);
@@ -128,16 +136,23 @@ impl DnsServer {
 
     fn listen() -> Self {
         let zone: Arc<Mutex<Zone>> = Arc::default();
+        let (udp, tcp) = (0..100).find_map(|_| sockets()).expect("two sockets on loopback");
+        let address = udp.local_addr().expect("an address");
         let served = Arc::clone(&zone);
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
-        let address = socket.local_addr().expect("an address");
         std::thread::spawn(move || {
             let mut query = [0; 512];
-            while let Ok((len, from)) = socket.recv_from(&mut query) {
+            while let Ok((len, from)) = udp.recv_from(&mut query) {
                 let zone = served.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(reply) = query.get(..len).and_then(|query| answer(query, &zone)) {
-                    let _ = socket.send_to(&reply, from);
+                if let Some(reply) = query.get(..len).and_then(|query| answer(query, &zone, UDP_LEN_MAX)) {
+                    let _ = udp.send_to(&reply, from);
                 }
+            }
+        });
+        let served = Arc::clone(&zone);
+        std::thread::spawn(move || {
+            for connection in tcp.incoming().map_while(Result::ok) {
+                let served = Arc::clone(&served);
+                std::thread::spawn(move || serve_connection(connection, &served));
             }
         });
         Self { address, zone }
@@ -164,12 +179,43 @@ impl DnsServer {
     }
 }
 
-/// The answer to a query (RFC 1035 §4.1); `None` if it is not a query.
-fn answer(query: &[u8], zone: &Zone) -> Option<Vec<u8>> {
+/// Both sockets of one port. A port that is free for UDP may be taken for TCP.
+fn sockets() -> Option<(UdpSocket, TcpListener)> {
+    let udp = UdpSocket::bind("127.0.0.1:0").ok()?;
+    let tcp = TcpListener::bind(udp.local_addr().ok()?).ok()?;
+    Some((udp, tcp))
+}
+
+/// Answers the queries of a connection, each after its length (RFC 1035 §4.2.2).
+fn serve_connection(mut connection: TcpStream, zone: &Mutex<Zone>) -> Option<()> {
+    loop {
+        let mut len = [0; 2];
+        connection.read_exact(&mut len).ok()?;
+        let mut query = vec![0; usize::from(u16::from_be_bytes(len))];
+        connection.read_exact(&mut query).ok()?;
+        let reply = answer(&query, &zone.lock().unwrap_or_else(PoisonError::into_inner), u16::MAX.into());
+        if let Some(reply) = reply {
+            let len = u16::try_from(reply.len()).ok()?;
+            connection.write_all(&[&len.to_be_bytes(), reply.as_slice()].concat()).ok()?;
+        }
+    }
+}
+
+/// Whether a record of this name, perhaps with a star, is one of the name of a query.
+fn is_of(record: &str, name: &str) -> bool {
+    match record.strip_prefix('*') {
+        Some(end) => name.to_ascii_lowercase().ends_with(end),
+        None => record.eq_ignore_ascii_case(name),
+    }
+}
+
+/// The answer to a query (RFC 1035 §4.1), without records if it has more octets than `len_max`;
+/// `None` if it is not a query.
+fn answer(query: &[u8], zone: &Zone, len_max: usize) -> Option<Vec<u8>> {
     let (name, after) = name_at(query, 12)?;
     let kind = u16::from_be_bytes(query.get(after..after + 2)?.try_into().ok()?);
     let question = query.get(12..after + 4)?;
-    let of_name = || zone.records.iter().filter(|(of, _)| of.eq_ignore_ascii_case(&name));
+    let of_name = || zone.records.iter().filter(|(of, _)| is_of(of, &name));
     let found: Vec<&DnsRecord> = of_name().map(|(_, record)| record).filter(|r| r.kind() == kind).collect();
     let lower = name.to_ascii_lowercase();
     if zone.mute.contains(&lower) {
@@ -180,21 +226,27 @@ fn answer(query: &[u8], zone: &Zone) -> Option<Vec<u8>> {
         Some(_) => 0,
         None => 3,
     };
-    let mut reply = query.get(..2)?.to_vec();
-    // A response, authoritative, recursion wanted and available; perhaps AD.
-    let secure = if zone.is_secure { 0x20 } else { 0 };
-    reply.extend([0x85, 0x80 | secure | code, 0, 1]);
-    reply.extend(u16::try_from(found.len()).ok()?.to_be_bytes());
-    reply.extend([0; 4]);
-    reply.extend(question);
-    for record in found {
+    let mut records: Vec<u8> = Vec::new();
+    for record in &found {
         let data = record.data();
         // The name is a pointer to the question's; class IN, one minute.
-        reply.extend([0xc0, 12]);
-        reply.extend(kind.to_be_bytes());
-        reply.extend([0, 1, 0, 0, 0, 60]);
-        reply.extend(u16::try_from(data.len()).ok()?.to_be_bytes());
-        reply.extend(data);
+        records.extend([0xc0, 12]);
+        records.extend(kind.to_be_bytes());
+        records.extend([0, 1, 0, 0, 0, 60]);
+        records.extend(u16::try_from(data.len()).ok()?.to_be_bytes());
+        records.extend(data);
+    }
+    let is_cut = HEADER_LEN + question.len() + records.len() > len_max;
+    let (count, cut): (u16, u8) = if is_cut { (0, 2) } else { (u16::try_from(found.len()).ok()?, 0) };
+    let mut reply = query.get(..2)?.to_vec();
+    // A response, authoritative, perhaps truncated, recursion wanted and available; perhaps AD.
+    let secure = if zone.is_secure { 0x20 } else { 0 };
+    reply.extend([0x85 | cut, 0x80 | secure | code, 0, 1]);
+    reply.extend(count.to_be_bytes());
+    reply.extend([0; 4]);
+    reply.extend(question);
+    if !is_cut {
+        reply.extend(records);
     }
     Some(reply)
 }

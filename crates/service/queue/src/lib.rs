@@ -56,4 +56,4 @@ pub use relay::{Refusal, Relay, ScriptsRun, address_of};
 pub use runner::{Clock, Runner, RunnerOptions};
 pub use schedule::{Connections, ItemState, RetryTimes};
 pub use success::Success;
-pub use transport::{Body, Channel, Failure, LeaseEnd, Sent, Transport, Unreachable};
+pub use transport::{Body, Channel, Failure, LeaseEnd, REPLY_CHARS_MAX, Sent, Transport, Unreachable};

@@ -13,6 +13,10 @@ use tokio::time::Instant;
 use crate::item::{Destination, Item};
 use crate::success::Success;
 
+/// Characters of a reply that are kept. It comes from any host, and is written to the log, to the
+/// record of the item and to reports. RFC 5321 §4.5.3.1.5 gives a line of a reply 512 octets.
+pub const REPLY_CHARS_MAX: usize = 500;
+
 /// A refusal, by the next host or by ourselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -20,19 +24,19 @@ pub struct Failure {
     pub permanent: bool,
     /// Status of RFC 3463, as `4.2.2`.
     pub status: String,
-    /// The reply, one line for a person.
+    /// The reply, one line for a person: [`REPLY_CHARS_MAX`] at most.
     pub reply: String,
 }
 
 impl Failure {
     /// A temporary failure of our own or of the network, with a status of RFC 3463.
     pub fn temporary(status: &str, reply: impl Into<String>) -> Self {
-        Self { permanent: false, status: status.to_owned(), reply: reply.into() }
+        Self { permanent: false, status: status.to_owned(), reply: cut(reply.into()) }
     }
 
     /// A permanent one.
     pub fn permanent(status: &str, reply: impl Into<String>) -> Self {
-        Self { permanent: true, status: status.to_owned(), reply: reply.into() }
+        Self { permanent: true, status: status.to_owned(), reply: cut(reply.into()) }
     }
 
     /// The answer of a mailbox of this server: see [`ErrorKind`]. The words say nothing about the
@@ -53,6 +57,17 @@ impl Failure {
     pub(crate) fn no_answer() -> Self {
         Self::temporary("4.4.2", "the connection ended before an answer")
     }
+}
+
+/// The beginning of a reply, which has its code and its status.
+fn cut(mut reply: String) -> String {
+    let end = reply.char_indices().nth(REPLY_CHARS_MAX).map(|(at, _)| at);
+    if let Some(end) = end {
+        reply.truncate(end);
+        // The memory of the rest is not kept with it.
+        reply.shrink_to_fit();
+    }
+    reply
 }
 
 /// A destination cannot be reached: its items wait, or all fail.
@@ -166,4 +181,20 @@ pub trait Channel: Send {
 
     /// Says goodbye.
     async fn close(self: Box<Self>);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_keeps_the_beginning_of_a_long_reply() {
+        let fits = "x".repeat(REPLY_CHARS_MAX);
+        assert_eq!(Failure::permanent("5.0.0", fits.as_str()).reply, fits);
+        // Two octets each: the end is not within a character.
+        let failure = Failure::temporary("4.2.0", format!("450 4.2.0 {}", "ü".repeat(1 << 20)));
+        assert_eq!(failure.reply.chars().count(), REPLY_CHARS_MAX);
+        assert!(failure.reply.starts_with("450 4.2.0 ü") && failure.reply.ends_with('ü'));
+        assert!(failure.reply.capacity() < 4 * REPLY_CHARS_MAX);
+    }
 }

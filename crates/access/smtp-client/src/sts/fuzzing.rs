@@ -1,7 +1,7 @@
 //! Any text as a policy, as the record that names one, and as a policy that the store has. For
 //! the fuzz target `sts`.
 
-use super::policy::{MAX_AGE_MAX, PATTERNS_MAX, policy_id};
+use super::policy::{MAX_AGE_MAX, PATTERNS_LEN_MAX, PATTERNS_MAX, policy_id};
 use super::{CachedPolicy, Mode, Policy};
 
 /// What a domain publishes, or a damaged store returns: what is understood is printed and parsed
@@ -36,6 +36,7 @@ fn published(policy: &Policy) {
         assert_eq!(Policy::parse(&lines.join(end)).as_ref(), Ok(policy));
     }
     assert!((0..=MAX_AGE_MAX).contains(&policy.max_age) && policy.mx.len() <= PATTERNS_MAX);
+    assert!(policy.patterns_len() <= PATTERNS_LEN_MAX);
     assert!(!policy.mx.is_empty() || policy.mode == Mode::None);
     for pattern in &policy.mx {
         matched(&Policy { mode: policy.mode, mx: vec![pattern.clone()], max_age: policy.max_age }, pattern);

@@ -19,6 +19,9 @@ const FETCH_WITHIN: Duration = Duration::from_secs(60);
 /// To connect to one address, so that another one is tried in time.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 
+/// Characters of an error of TLS that are kept. It may name each host of a certificate.
+const ERROR_CHARS_MAX: usize = 300;
+
 /// The reason why there is no text.
 #[derive(Debug)]
 pub(super) enum FetchError {
@@ -51,9 +54,10 @@ async fn fetch_in_time(
     let name = ServerName::try_from(host.to_owned()).map_err(|e| away(e.to_string()))?;
     let stream = tls.connect(name, tcp).await.map_err(|error| {
         let is_certificate = |e: &rustls::Error| matches!(e, rustls::Error::InvalidCertificate(_));
+        let words: String = error.to_string().chars().take(ERROR_CHARS_MAX).collect();
         match error.get_ref().and_then(|e| e.downcast_ref()).is_some_and(is_certificate) {
-            true => FetchError::Certificate(format!("{host}: {error}")),
-            false => FetchError::Away(format!("{host}: {error}")),
+            true => FetchError::Certificate(format!("{host}: {words}")),
+            false => FetchError::Away(format!("{host}: {words}")),
         }
     })?;
     let http = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
