@@ -31,9 +31,9 @@ const PREFIX: &str = "sts-policy/";
 /// Policies that are kept: few domains have one. Beyond that, the registered domain with the most
 /// policies loses the one that ends first.
 const POLICIES_MAX: usize = 10_000;
-/// Bytes of all policies: 10,000 usual ones have some 550 each, the longest 15 KiB. Beyond that,
+/// Bytes of all policies: a usual one has some 550, the longest 15 KiB. Beyond that,
 /// the registered domain whose policies take most loses the one that ends first.
-const POLICIES_BYTES_MAX: usize = 8 << 20;
+const POLICIES_BYTES_MAX: usize = 4 << 20;
 /// Bytes that a policy takes beside its texts: its places in the table, and its allocations.
 const OF_POLICY: usize = 256;
 /// Bytes that a pattern takes beside its text: a `String` in a vector with room, an allocation.
