@@ -38,6 +38,7 @@ use crate::file::Study;
 use crate::options::{Course, Options};
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, ServerChoice, Setting};
+pub(crate) use background::LEAST_WAIT;
 use budget::Budget;
 pub(crate) use first::first_facts;
 pub use nodes::may_begin;
@@ -125,6 +126,13 @@ fn conditions(study: &Study, options: &Options, plan: &Plan, cpus: u32) -> Vec<S
             );
         }
     }
+    if study.simulate.is_some() && !study.put_back {
+        caveats.push(
+            "this study does not put the filled store back: both runs on a simulated processor begin with a copy of the \
+             store as the last measured point left it"
+                .into(),
+        );
+    }
     match study.length {
         Length::Full => {}
         Length::Quick => caveats
@@ -185,8 +193,8 @@ impl Work<'_> {
                 Err(why) => return Err(format!("{}: {why}", which.name())),
             }
         }
-        if filled {
-            self.simulate(which, &folder, &accounts);
+        if filled && self.wants_simulation(which) && !self.is_over() {
+            self.simulate_from_here(which, &folder, &accounts);
         }
         self.clear(&folder);
         Ok(())

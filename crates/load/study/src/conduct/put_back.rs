@@ -16,6 +16,7 @@ use posthaste_load_drive::Accounts;
 
 use super::player::Player;
 use super::position::StudyPosition;
+use super::simulate::Stores;
 use super::work::Work;
 use crate::plan::Stage;
 use crate::server::{ServerChoice, output};
@@ -28,10 +29,15 @@ impl Player<'_> {
 
     /// The folder in which its filled store is kept.
     fn filled(&self) -> PathBuf {
-        let mut name = self.folder.file_name().unwrap_or_default().to_owned();
-        name.push(".filled");
-        self.folder.with_file_name(name)
+        filled_beside(&self.folder)
     }
+}
+
+/// The folder in which the filled store of a server's folder is kept.
+pub(super) fn filled_beside(folder: &Path) -> PathBuf {
+    let mut name = folder.file_name().unwrap_or_default().to_owned();
+    name.push(".filled");
+    folder.with_file_name(name)
 }
 
 /// Measures all points on all servers, in turn.
@@ -68,10 +74,8 @@ pub(super) fn one_at_a_time(work: &mut Work) -> Result<(), String> {
     }
     for player in &players {
         if player.filled && work.wants_simulation(player.which) && !work.is_over() {
-            match player.is_ours_to_stop().then(|| copy(&player.filled(), &player.folder)) {
-                Some(Err(why)) => work.say(&why),
-                _ => work.simulate(player.which, &player.folder, &accounts),
-            }
+            let filled = player.is_ours_to_stop().then(|| player.filled());
+            work.simulate(player.which, Stores { filled, folder: &player.folder }, &accounts);
         }
         work.clear(&player.folder);
         work.clear(&player.filled());
@@ -146,7 +150,7 @@ fn take_turns(work: &mut Work, players: &[Player], place: StudyPosition, account
 
 /// Makes a folder a copy of another one, with owners, times and holes, and waits until it is on the
 /// disk. So no server is measured while the copy is written.
-fn copy(from: &Path, to: &Path) -> Result<(), String> {
+pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     if to.exists() {
         fs::remove_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;
     }

@@ -230,6 +230,7 @@ impl<'a> Record<'a> {
         result.caveats.clone_from(&self.conditions);
         result.caveats.extend(apart(result));
         result.caveats.extend(mixed(result));
+        result.caveats.extend(cut(&result.servers));
         if result.unmeasured > 0 {
             let (left, all) = (result.unmeasured, result.planned);
             result.caveats.push(format!("{left} of {all} points are still to be measured"));
@@ -293,12 +294,29 @@ fn mixed(result: &StudyResult) -> Vec<String> {
     said
 }
 
+/// Servers whose work on a simulated processor was cut.
+fn cut(servers: &[ServerFacts]) -> impl Iterator<Item = String> {
+    let of = |server: &ServerFacts, simulated: &Simulated| {
+        let waited = simulated.runs.iter().filter_map(|run| run.cut_after_s).fold(0.0, f64::max);
+        (waited > 0.0).then(|| {
+            format!(
+                "{} on a simulated processor, {}: still at work in the background {waited:.0} s after the last \
+                 transaction, and then stopped; its counts lack the rest of that work",
+                server.name, simulated.workload
+            )
+        })
+    };
+    servers.iter().flat_map(move |server| server.simulated.iter().filter_map(move |s| of(server, s)))
+}
+
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::{SimulatedCounts, SimulatedRun};
+
     use super::*;
     use crate::load;
     use crate::plan::Plan;
@@ -322,6 +340,27 @@ mod tests {
         began(&mut record, 900);
         record.note_server(&ServerFacts { name: "Posthaste".into(), ..ServerFacts::default() });
         assert!(record.finish().took().unwrap().as_secs() >= 900);
+    }
+
+    #[test]
+    fn a_simulation_that_was_cut_is_a_caveat() {
+        let run = |cut_after_s| SimulatedRun { cut_after_s, ..SimulatedRun::default() };
+        let simulated = |workload: &str, runs| Simulated {
+            workload: workload.into(),
+            counts: Offered::Value(SimulatedCounts::default()),
+            runs,
+        };
+        let server = ServerFacts {
+            name: "Posthaste".into(),
+            simulated: vec![
+                simulated("browse", vec![run(None), run(None)]),
+                simulated("manage", vec![run(None), run(Some(300.0))]),
+            ],
+            ..ServerFacts::default()
+        };
+        let said: Vec<String> = cut(&[server]).collect();
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("manage: still at work in the background 300 s after"), "{}", said[0]);
     }
 
     #[test]
