@@ -54,6 +54,11 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
     analysis
 }
 
+/// What a reader must know before believing a figure of these points.
+pub fn caveats(servers: &[ServerFacts], points: &[StudyPoint]) -> Vec<String> {
+    generator::caveats(Points { servers, points })
+}
+
 /// Whether the second server of a study costs more than the first. `None` if too little was
 /// measured.
 pub fn judge(study: &StudyResult) -> Option<Judgement> {

@@ -11,7 +11,7 @@ use posthaste_load_results::{
 
 use crate::Length;
 use crate::agenda::Agenda;
-use crate::analysis::analyse;
+use crate::analysis::{self, analyse};
 use crate::file::{Analysis, Study};
 use crate::options::{Course, Options, settings};
 use crate::plan::PlannedPoint;
@@ -231,6 +231,7 @@ impl<'a> Record<'a> {
         result.caveats.extend(apart(result));
         result.caveats.extend(mixed(result));
         result.caveats.extend(cut(&result.servers));
+        result.caveats.extend(analysis::caveats(&result.servers, &result.points));
         if result.unmeasured > 0 {
             let (left, all) = (result.unmeasured, result.planned);
             result.caveats.push(format!("{left} of {all} points are still to be measured"));
