@@ -22,8 +22,8 @@ const COPY_BYTES_PER_S: f64 = 200e6;
 const START: Duration = Duration::from_secs(2);
 /// Rounds of raising load that are reckoned with.
 const RAISES: u32 = 3;
-/// The start of a server on a simulated processor, and a transaction there, which takes some fifty
-/// times as long as on a real one. Only for estimates.
+/// The start of a server on a simulated processor, and a transaction there, which takes some
+/// fifty times as long as on a real one. Only for estimates.
 const SIMULATED_START: Duration = Duration::from_secs(20);
 const SIMULATED_TRANSACTION: Duration = Duration::from_millis(50);
 
@@ -43,8 +43,8 @@ impl Plan {
                     .max(messages * p.contents.sizes.mean_bytes() / FILL_BYTES_PER_S)
             })
             .sum();
-        // A server that indexes mail keeps up with filling, so it is idle soon after. 50 GB took 13
-        // minutes with the wait, where 19 are reckoned for filling alone.
+        // A server that indexes mail keeps up with filling, so it is idle soon after. 50 GB took
+        // 13 minutes with the wait, where 19 are reckoned for filling alone.
         let fill = Duration::from_secs_f64(fill) + LEAST_WAIT;
         let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
         let simulated = study.workloads.len() as u32 * self.simulation_time(study);
@@ -59,8 +59,8 @@ impl Plan {
         Duration::from_secs_f64(self.mail_bytes() as f64 / COPY_BYTES_PER_S)
     }
 
-    /// The rough time of both runs of one workload on a simulated processor. The store is put back
-    /// before each, and after it the server's work in the background is waited for.
+    /// The rough time of both runs of one workload on a simulated processor. The store is put
+    /// back before each, and after it the server's work in the background is waited for.
     pub(crate) fn simulation_time(&self, study: &Study) -> Duration {
         study.simulate.map_or(Duration::ZERO, |simulate| {
             // The second run has twice as many transactions.

@@ -16,8 +16,8 @@ pub enum Data {
 
 impl Plan {
     /// Bytes of disk that this many servers may take. Servers that take turns are all filled at
-    /// first. Where the store is put back, points are measured in a copy of it. A simulated processor
-    /// runs in such a copy, too.
+    /// first. Where the store is put back, points are measured in a copy of it. A simulated
+    /// processor runs in such a copy, too.
     pub fn disk_bytes_of(&self, study: &Study, servers: usize, data: Data) -> u64 {
         let servers = servers as u64;
         // Servers that run at once are not simulated.

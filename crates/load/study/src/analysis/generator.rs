@@ -32,8 +32,8 @@ pub(super) fn table(points: Points) -> Option<Table> {
     })
 }
 
-/// A sentence for each server, if the generator used as much CPU as the server at any point, in any
-/// round.
+/// A sentence for each server, if the generator used as much CPU as the server at any point, in
+/// any round.
 pub(super) fn caveats(points: Points) -> Vec<String> {
     let places = points.places();
     let of_server = |server: &str| {

@@ -9,8 +9,8 @@ pub(super) fn tables(points: Points) -> impl Iterator<Item = Table> {
     table(points).into_iter().chain(mixes(points)).chain(causes(points))
 }
 
-/// The realised mixes of both runs, and of what one has beyond the other: the figures are of that.
-/// Nothing for a result of an earlier version.
+/// The realised mixes of both runs, and of what one has beyond the other: the figures are of
+/// that. Nothing for a result of an earlier version.
 fn mixes(points: Points) -> Option<Table> {
     let head = [
         "Server",

@@ -1,6 +1,6 @@
-//! The wait for the work that a server does in the background: a search index, for one. Without it,
-//! the first points after a server was filled would pay for that work. On a simulated processor it
-//! would be cut when the server is stopped.
+//! The wait for the work that a server does in the background: a search index, for one. Without
+//! it, the first points after a server was filled would pay for that work. On a simulated
+//! processor it would be cut when the server is stopped.
 
 use std::io;
 use std::thread;

@@ -6,10 +6,11 @@
 //! twice, the second time with twice as many transactions. So the difference excludes the start and
 //! the logins.
 //!
-//! Both runs begin with the same store: the filled one is put back before each ([`from_the_same`]).
-//! With the same seed, the users of both draw the same transactions until one is drawn again, which
-//! depends on the mail that users got from each other. The realised mix of both is recorded: the
-//! second half of the longer run finds mailboxes that the first half changed.
+//! Both runs begin with the same store: the filled one is put back before each
+//! ([`from_the_same`]). With the same seed, the users of both draw the same transactions until
+//! one is drawn again, which depends on the mail that users got from each other. The realised mix
+//! of both is recorded: the second half of the longer run finds mailboxes that the first half
+//! changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,8 +36,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// The stores of a server that is simulated.
 #[derive(Clone, Debug)]
 pub(super) struct Stores<'a> {
-    /// The store with which each run begins. `None` for a server that the study does not start: it
-    /// is not simulated.
+    /// The store with which each run begins. `None` for a server that the study does not start:
+    /// it is not simulated.
     pub(super) filled: Option<PathBuf>,
     /// The folder in which the server runs.
     pub(super) folder: &'a Path,
@@ -149,8 +150,8 @@ impl Work<'_> {
         if !done.outcome.clean {
             return Err(done.outcome.headline);
         }
-        // Counts are written when the server ends. Work in the background would be cut by that, and
-        // the longer run has more of it.
+        // Counts are written when the server ends. Work in the background would be cut by that,
+        // and the longer run has more of it.
         let waited = self.wait_until_simulated(which, &instance)?;
         drop(instance);
         let text = fs::read_to_string(&counts).map_err(|e| format!("{}: {e}", counts.display()))?;
@@ -167,8 +168,8 @@ fn set_aside(folder: &Path, filled: &Path) -> Result<(), String> {
     fs::rename(folder, filled).map_err(fail)
 }
 
-/// Runs something with a number of transactions and with twice as many. The same store is put back
-/// before each.
+/// Runs something with a number of transactions and with twice as many. The same store is put
+/// back before each.
 fn from_the_same<T>(
     stores: &Stores,
     each: u32,
