@@ -10,7 +10,7 @@ use posthaste_load_drive::interrupt;
 use posthaste_load_measure::{Monitor, WatchTarget};
 use posthaste_load_text::quantity::show_duration;
 
-use super::Work;
+use super::work::Work;
 use crate::Length;
 use crate::server::{Instance, ServerChoice};
 use crate::settings::STORE;

@@ -8,6 +8,7 @@
 
 mod background;
 mod budget;
+mod copies;
 mod first;
 mod measured;
 mod nodes;

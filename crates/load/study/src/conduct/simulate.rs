@@ -7,10 +7,10 @@
 //! the logins.
 //!
 //! Both runs begin with the same store: the filled one is put back before each
-//! ([`from_the_same`]). With the same seed, the users of both draw the same transactions until
-//! one is drawn again, which depends on the mail that users got from each other. The realised mix
-//! of both is recorded: the second half of the longer run finds mailboxes that the first half
-//! changed.
+//! ([`from_the_same`]). With the same seed, the users of both draw the same transactions at first.
+//! They differ once one is drawn again in one run alone: mail that users got from each other may
+//! allow it or not. The realised mix of both is recorded. In the second half of the longer run
+//! users find mailboxes that the first half changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use posthaste_load_results::{Offered, RunResult, Simulated, SimulatedCounts, Sim
 use posthaste_load_workload::Think;
 
 use super::background::Waited;
+use super::copies::{copy, filled_beside};
 use super::measured::measure;
-use super::put_back::{copy, filled_beside};
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
 use crate::server::{self, ServerChoice, Setting};
