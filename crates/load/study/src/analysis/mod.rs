@@ -56,7 +56,8 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
 
 /// What a reader must know before believing a figure of these points.
 pub fn caveats(servers: &[ServerFacts], points: &[StudyPoint]) -> Vec<String> {
-    generator::caveats(Points { servers, points })
+    let points = Points { servers, points };
+    generator::caveats(points).into_iter().chain(simulated::caveats(points)).collect()
 }
 
 /// Whether the second server of a study costs more than the first. `None` if too little was

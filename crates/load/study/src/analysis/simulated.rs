@@ -1,6 +1,8 @@
 //! Seed 004's Figures 6 to 10 by a simulated processor.
 
-use posthaste_load_results::{Offered, Simulated, SimulatedCounts, SimulatedRun, SimulatedShare, Table};
+use posthaste_load_results::{
+    Offered, ServerFacts, Simulated, SimulatedCounts, SimulatedRun, SimulatedShare, Table,
+};
 
 use super::points::{Points, figure, mix};
 
@@ -37,20 +39,50 @@ fn mixes(points: Points) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
+/// A share that is this far from the requested one is a caveat. Fewer than a thousand
+/// transactions are drawn, so smaller differences may be chance.
+const OFF: f64 = 0.05;
+
+/// A sentence for each workload on each server, if its figures are of another mix than requested.
+pub(super) fn caveats(points: Points) -> Vec<String> {
+    let of = |(server, simulated): (&ServerFacts, &Simulated)| -> Option<String> {
+        let [once, twice] = &simulated.runs[..] else { return None };
+        let asked = twice.mix.iter().filter_map(|part| Some((part, part.share_asked?)));
+        let shares = asked.map(|(part, asked)| (part, asked, beyond(part, once, twice)));
+        let (part, asked, share) = shares.max_by(|a, b| (a.1 - a.2).abs().total_cmp(&(b.1 - b.2).abs()))?;
+        ((share - asked).abs() > OFF).then(|| {
+            format!(
+                "{} on a simulated processor, {}: the mix is not the requested one: {} has {} % in place of {} %",
+                server.name,
+                mix(&simulated.workload),
+                part.name,
+                figure(share * 100.0),
+                figure(asked * 100.0)
+            )
+        })
+    };
+    let all = points.servers.iter().flat_map(|server| server.simulated.iter().map(move |s| (server, s)));
+    all.filter_map(of).collect()
+}
+
+/// The share of a transaction in what the longer run has beyond the other, 0 to 1.
+fn beyond(part: &SimulatedShare, once: &SimulatedRun, twice: &SimulatedRun) -> f64 {
+    let before = once.mix.iter().find(|other| other.name == part.name).map_or(0, |other| other.count);
+    let all = twice.transactions.saturating_sub(once.transactions).max(1);
+    (part.count as f64 - before as f64) / all as f64
+}
+
 /// The cells of a transaction, after the place.
 fn mix_row(part: &SimulatedShare, once: &SimulatedRun, twice: &SimulatedRun) -> [String; 6] {
     let percent = |share: f64| figure(share * 100.0);
     let before = once.mix.iter().find(|other| other.name == part.name);
-    let (count, redrawn) = before.map_or((0, 0), |other| (other.count, other.redrawn));
-    let more = part.count as f64 - count as f64;
-    let all = twice.transactions.saturating_sub(once.transactions).max(1);
     [
         part.name.clone(),
         part.share_asked.map_or("–".to_owned(), percent),
-        percent(more / all as f64),
+        percent(beyond(part, once, twice)),
         percent(before.map_or(0.0, |other| other.share_realised)),
         percent(part.share_realised),
-        format!("{redrawn} and {}", part.redrawn),
+        format!("{} and {}", before.map_or(0, |other| other.redrawn), part.redrawn),
     ]
 }
 
@@ -174,8 +206,6 @@ fn causes(points: Points) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_load_results::ServerFacts;
-
     use super::*;
 
     #[test]
@@ -239,7 +269,13 @@ mod tests {
         assert_eq!(table.rows[0], mdel);
         assert_eq!(table.rows[1][3..], ["75.0", "95.0", "75.0", "85.0", "1 and 2"]);
         assert_eq!(table.rows[2][2..6], ["(trim)", "–", "10.0", "0"]);
-        assert!(mixes(Points { servers: &of(Vec::new()), points: &[] }).is_none());
+        let said = caveats(Points { servers: &servers, points: &[] });
+        let expected = "A on a simulated processor, manage: the mix is not the requested one: MDEL has 5.00 % in place of \
+                        25.0 %";
+        assert_eq!(said, [expected]);
+        let servers = of(Vec::new());
+        let none = Points { servers: &servers, points: &[] };
+        assert!(mixes(none).is_none() && caveats(none).is_empty());
     }
 
     #[test]

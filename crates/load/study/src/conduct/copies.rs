@@ -15,8 +15,8 @@ pub(super) fn filled_beside(folder: &Path) -> PathBuf {
     folder.with_file_name(name)
 }
 
-/// Makes a folder a copy of another one, with owners, times and holes, and waits until it is on the
-/// disk. So no server is measured while the copy is written.
+/// Makes a folder a copy of another one, with owners, times and holes, and waits until it is on
+/// the disk. So no server is measured while the copy is written.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     if to.exists() {
         fs::remove_dir_all(to).map_err(|e| format!("{}: {e}", to.display()))?;

@@ -7,10 +7,10 @@
 //! the logins.
 //!
 //! Both runs begin with the same store: the filled one is put back before each
-//! ([`from_the_same`]). With the same seed, the users of both draw the same transactions at first.
-//! They differ once one is drawn again in one run alone: mail that users got from each other may
-//! allow it or not. The realised mix of both is recorded. In the second half of the longer run
-//! users find mailboxes that the first half changed.
+//! ([`from_the_same`]). With the same seed, the users of both draw the same transactions at
+//! first. They differ once one is drawn again in one run alone: mail that users got from each
+//! other may allow it or not. The realised mix of both is recorded. In the second half of the
+//! longer run users find mailboxes that the first half changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
