@@ -41,7 +41,7 @@ fn mixes(points: Points) -> Option<Table> {
 
 /// A share that is this far from the requested one is a caveat. Fewer than a thousand
 /// transactions are drawn, so smaller differences may be chance.
-const OFF: f64 = 0.05;
+const OFF_REQUESTED: f64 = 0.05;
 
 /// A sentence for each workload on each server, if its figures are of another mix than requested.
 pub(super) fn caveats(points: Points) -> Vec<String> {
@@ -50,7 +50,7 @@ pub(super) fn caveats(points: Points) -> Vec<String> {
         let asked = twice.mix.iter().filter_map(|part| Some((part, part.share_asked?)));
         let shares = asked.map(|(part, asked)| (part, asked, beyond(part, once, twice)));
         let (part, asked, share) = shares.max_by(|a, b| (a.1 - a.2).abs().total_cmp(&(b.1 - b.2).abs()))?;
-        ((share - asked).abs() > OFF).then(|| {
+        ((share - asked).abs() > OFF_REQUESTED).then(|| {
             format!(
                 "{} on a simulated processor, {}: the mix is not the requested one: {} has {} % in place of {} %",
                 server.name,

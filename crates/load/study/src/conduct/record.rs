@@ -160,15 +160,18 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether a workload was simulated on a server.
+    /// Whether a workload was simulated on a server. Earlier versions recorded no runs. Their
+    /// second run began with the store that the first had changed, so it is simulated again.
     pub(super) fn is_simulated(&self, server: &str, workload: &str) -> bool {
-        let of = |facts: &ServerFacts| facts.simulated.iter().any(|s| s.workload == workload);
+        let holds = |s: &Simulated| s.counts.value().is_none() || !s.runs.is_empty();
+        let of = |facts: &ServerFacts| facts.simulated.iter().any(|s| s.workload == workload && holds(s));
         self.result.servers.iter().any(|facts| facts.name == server && of(facts))
     }
 
     /// Records the counts of a simulated processor, and saves.
     pub(super) fn note_simulated(&mut self, server: &str, simulated: Simulated) {
         if let Some(known) = self.facts(server) {
+            known.simulated.retain(|earlier| earlier.workload != simulated.workload);
             known.simulated.push(simulated);
         }
         self.save();
@@ -341,6 +344,24 @@ mod tests {
         began(&mut record, 900);
         record.note_server(&ServerFacts { name: "Posthaste".into(), ..ServerFacts::default() });
         assert!(record.finish().took().unwrap().as_secs() >= 900);
+    }
+
+    #[test]
+    fn a_simulation_of_an_earlier_version_is_done_again() {
+        let study = load("koka", Length::Quick).unwrap();
+        let options = Options::new(vec!["posthaste".parse().unwrap()], "x".into());
+        let agenda = Agenda::of(&study, &Plan::of(&study, 2), vec!["Posthaste".into()]);
+        let course = Course { earlier: None, save: Box::new(|_| ()), max_time: None };
+        let mut record = Record::begin(&study, &options, agenda, (Machine::default(), Vec::new()), course);
+        let workload = study.workloads[0].name.clone();
+        let counts = Offered::Value(SimulatedCounts::default());
+        let earlier = Simulated { workload: workload.clone(), counts, runs: Vec::new() };
+        record.note_simulated("Posthaste", earlier.clone());
+        assert!(!record.is_simulated("Posthaste", &workload));
+        let again = Simulated { runs: vec![SimulatedRun::default(); 2], ..earlier };
+        record.note_simulated("Posthaste", again.clone());
+        assert!(record.is_simulated("Posthaste", &workload));
+        assert_eq!(record.finish().servers[0].simulated, [again]);
     }
 
     #[test]
