@@ -397,8 +397,8 @@ mod tests {
         let said = plan.describe(&study, &["posthaste".into()]);
         // 10 s of ramp, 20 s of warm-up and 20 s of sampling, in two mixes.
         assert!(said.contains("and 2 runs under perf, about 1 min 40 s in all"), "{said}");
-        // 40 s of starts, 12 s of waits and 3 × 4 × 200 transactions of 50 ms, in two mixes. The
-        // store is copied before each of the four runs.
+        // 40 s of starts, 12 s of waits and 3 × 4 × 200 transactions of 50 ms, in two mixes.
+        // The store is copied before each of the four runs.
         let simulated = Duration::from_secs(2 * (40 + 12 + 120)) + 4 * plan.copy_time();
         assert!(plan.copy_time() > Duration::from_secs(1));
         assert!(said.contains("and 4 runs under valgrind, of Posthaste alone: 4 clients with 200 and 400"));

@@ -248,10 +248,10 @@ mod tests {
             redrawn,
         };
         let run = |transactions, mix| SimulatedRun { transactions, mix, cut_after_s: None };
-        let once = run(40, vec![part("MDEL", Some(0.25), 10, 40, 0), part("SEND", Some(0.75), 30, 40, 1)]);
+        let once = run(40, vec![part("MDEL", Some(0.25), 10, 40, 0), part("SEND", Some(0.8), 30, 40, 1)]);
         let twice = vec![
             part("MDEL", Some(0.25), 12, 80, 9),
-            part("SEND", Some(0.75), 68, 80, 2),
+            part("SEND", Some(0.8), 68, 80, 2),
             part("(trim)", None, 4, 80, 0),
         ];
         let simulated = |runs| Simulated {
@@ -267,7 +267,7 @@ mod tests {
         let table = mixes(Points { servers: &servers, points: &[] }).unwrap();
         let mdel = ["A", "manage", "MDEL", "25.0", "5.00", "25.0", "15.0", "0 and 9"];
         assert_eq!(table.rows[0], mdel);
-        assert_eq!(table.rows[1][3..], ["75.0", "95.0", "75.0", "85.0", "1 and 2"]);
+        assert_eq!(table.rows[1][3..], ["80.0", "95.0", "75.0", "85.0", "1 and 2"]);
         assert_eq!(table.rows[2][2..6], ["(trim)", "–", "10.0", "0"]);
         let said = caveats(Points { servers: &servers, points: &[] });
         let expected = "A on a simulated processor, manage: the mix is not the requested one: MDEL has 5.00 % in place of \

@@ -17,9 +17,10 @@ use crate::settings::STORE;
 
 /// Processors that a server uses at most while it has no such work: for timers and maintenance.
 const IDLE_CPUS: f64 = 0.03;
-/// The same on a simulated processor, on which timers take some fifty times as long. Other work
-/// there takes a whole processor.
-const IDLE_CPUS_SIMULATED: f64 = 0.2;
+/// On a simulated processor timers take some fifty times as long, so they may use more than that.
+/// But there work in the background uses as much CPU as users do: one thread runs at a time. So
+/// a server is idle up to this part of the CPU that it used while it served users.
+const IDLE_PART_SIMULATED: f64 = 0.25;
 /// Such intervals in a row that end the wait: between two parts of its work, a server may pause for
 /// some seconds.
 const IDLE_INTERVALS: u32 = 3;
@@ -74,21 +75,43 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
 
-    /// Waits until a server on a simulated processor is idle after its last transaction.
-    pub(super) fn wait_until_simulated(
-        &self,
-        which: &ServerChoice,
-        instance: &Instance,
-    ) -> Result<Waited, String> {
-        let failed = |error| format!("its CPU cannot be read after its last transaction: {error}");
-        match Monitor::start(&self.watched(which, instance)).map_err(failed)? {
-            Some(mut monitor) => {
-                until_idle(&mut monitor, IDLE_CPUS_SIMULATED, WAIT_MAX_SIMULATED).map_err(failed)
-            }
-            None => Ok(Waited::Idle),
-        }
+/// The CPU of a server on a simulated processor, from its first transaction on.
+pub(super) struct SimulatedCpu {
+    /// `None` if nothing is watched: then nobody waits for it.
+    monitor: Option<Monitor>,
+    begun: Instant,
+    /// CPU time before the first transaction, in seconds.
+    cpu_s: f64,
+}
+
+impl SimulatedCpu {
+    /// Begins to watch a server, before its first transaction.
+    pub(super) fn watch(target: &WatchTarget) -> Result<Self, String> {
+        let failed = |e: io::Error| format!("its CPU cannot be read before its first transaction: {e}");
+        let mut monitor = Monitor::start(target).map_err(failed)?;
+        let cpu_s = match &mut monitor {
+            Some(monitor) => monitor.read_sample().map_err(failed)?.cpu_s(),
+            None => 0.0,
+        };
+        Ok(Self { monitor, begun: Instant::now(), cpu_s })
     }
+
+    /// Waits until the server is idle, after its last transaction.
+    pub(super) fn wait_until_idle(self) -> Result<Waited, String> {
+        let failed = |e: io::Error| format!("its CPU cannot be read after its last transaction: {e}");
+        let Some(mut monitor) = self.monitor else { return Ok(Waited::Idle) };
+        let used_s = monitor.read_sample().map_err(failed)?.cpu_s() - self.cpu_s;
+        let cpus = idle_cpus(used_s, self.begun.elapsed());
+        until_idle(&mut monitor, cpus, WAIT_MAX_SIMULATED).map_err(failed)
+    }
+}
+
+/// Processors that a server on a simulated processor uses at most while it is idle. It used this
+/// CPU time, in seconds, while it served users for this time.
+fn idle_cpus(used_s: f64, served: Duration) -> f64 {
+    (used_s / served.as_secs_f64() * IDLE_PART_SIMULATED).max(IDLE_CPUS)
 }
 
 /// Waits until a server uses at most so many processors, or until this time is over.
@@ -173,9 +196,22 @@ mod tests {
 
     #[test]
     fn timers_on_a_simulated_processor_are_not_work() {
-        let mut idle = Idle { cpus: IDLE_CPUS_SIMULATED, cpu_s: 5.0, intervals: 0 };
-        let seen = [7.0, 7.2, 7.4, 7.6];
+        // It used nearly all of a processor for its users. Its timers use a fifth of one.
+        let cpus = idle_cpus(36.0, Duration::from_secs(40));
+        let mut idle = Idle { cpus, cpu_s: 5.0, intervals: 0 };
+        let seen = [7.0, 7.4, 7.8, 8.2];
         let over = seen.map(|cpu_s| idle.is_over(cpu_s, Duration::from_secs(2)));
         assert_eq!(over, [false, false, false, true]);
+    }
+
+    #[test]
+    fn work_on_a_simulated_processor_that_others_use_too_is_work() {
+        // It had a third of a processor for its users, and has half of that for its index.
+        let cpus = idle_cpus(12.0, Duration::from_secs(36));
+        let mut idle = Idle { cpus, cpu_s: 0.0, intervals: 0 };
+        let over = [0.33, 0.66, 0.99, 1.32].map(|cpu_s| idle.is_over(cpu_s, Duration::from_secs(2)));
+        assert_eq!(over, [false; 4]);
+        // Nobody was served: it is judged as on a real processor.
+        assert_eq!(idle_cpus(0.0, Duration::from_secs(40)), IDLE_CPUS);
     }
 }

@@ -22,7 +22,7 @@ use posthaste_load_measure::WatchTarget;
 use posthaste_load_results::{Offered, RunResult, Simulated, SimulatedCounts, SimulatedRun, SimulatedShare};
 use posthaste_load_workload::Think;
 
-use super::background::Waited;
+use super::background::{SimulatedCpu, Waited};
 use super::copies::{copy, filled_beside};
 use super::measured::measure;
 use super::work::Work;
@@ -57,11 +57,15 @@ impl Work<'_> {
             return self.simulate(which, Stores { filled: None, folder }, accounts);
         }
         let filled = filled_beside(folder);
-        if let Err(why) = set_aside(folder, &filled) {
+        if let Err(why) = rename_over(folder, &filled) {
             return self.not_simulated(which, &why);
         }
         self.simulate(which, Stores { filled: Some(filled.clone()), folder }, accounts);
-        self.clear(&filled);
+        // A store that is kept is the one that the last point left.
+        if let Err(why) = rename_over(&filled, folder) {
+            self.say(&why);
+            self.clear(&filled);
+        }
     }
 
     /// Records why no workload of a server was simulated.
@@ -93,8 +97,11 @@ impl Work<'_> {
             self.say(&format!("{} on a simulated processor: {}", which.name(), workload.name));
             let stage = Stage { points: Vec::new(), ..*stage };
             let folder = stores.folder;
-            let both = from_the_same(&stores, simulate.transactions_each, |each| {
-                self.simulated(which, (&stage, point), (folder, accounts), (simulate.clients, each))
+            // Nothing is copied for a server that cannot be simulated.
+            let both = server::may_be_simulated(which).and_then(|()| {
+                from_the_same(&stores, simulate.transactions_each, |each| {
+                    self.simulated(which, (&stage, point), (folder, accounts), (simulate.clients, each))
+                })
             });
             if self.is_over() {
                 return;
@@ -133,6 +140,7 @@ impl Work<'_> {
             nodes: None,
         };
         let instance = server::start(which, &setting)?;
+        let cpu = SimulatedCpu::watch(&self.watched(which, &instance))?;
         let options = self.run_options(which, stage, point, &instance, &accounts[point.population])?;
         // Each client has an account of its own: two in one meet each other's changes.
         let most = accounts[point.population].count();
@@ -152,20 +160,20 @@ impl Work<'_> {
         }
         // Counts are written when the server ends. Work in the background would be cut by that,
         // and the longer run has more of it.
-        let waited = self.wait_until_simulated(which, &instance)?;
+        let waited = cpu.wait_until_idle()?;
         drop(instance);
         let text = fs::read_to_string(&counts).map_err(|e| format!("{}: {e}", counts.display()))?;
         Ok(Counted { counts: parse(&text)?, run: realised(&done, waited) })
     }
 }
 
-/// Sets the folder of a stopped server aside. It is copied back before each run.
-fn set_aside(folder: &Path, filled: &Path) -> Result<(), String> {
-    let fail = |e: std::io::Error| format!("{}: {e}", filled.display());
-    if filled.exists() {
-        fs::remove_dir_all(filled).map_err(fail)?;
+/// Gives the folder of a stopped server another name. A folder that has this name is removed.
+fn rename_over(from: &Path, to: &Path) -> Result<(), String> {
+    let fail = |e: std::io::Error| format!("{}: {e}", to.display());
+    if to.exists() {
+        fs::remove_dir_all(to).map_err(fail)?;
     }
-    fs::rename(folder, filled).map_err(fail)
+    fs::rename(from, to).map_err(fail)
 }
 
 /// Runs something with a number of transactions and with twice as many. The same store is put
@@ -313,8 +321,8 @@ mod tests {
         fs::create_dir_all(folder.join("data")).unwrap();
         fs::write(folder.join("data/mail"), "one message").unwrap();
         let filled = filled_beside(&folder);
-        set_aside(&folder, &filled).unwrap();
-        let stores = Stores { filled: Some(filled), folder: &folder };
+        rename_over(&folder, &filled).unwrap();
+        let stores = Stores { filled: Some(filled.clone()), folder: &folder };
         let mut begun = Vec::new();
         let both = from_the_same(&stores, 20, |each| {
             begun.push(contents(&folder));
@@ -325,6 +333,10 @@ mod tests {
         assert_eq!(both, Ok([20, 40]));
         assert_eq!(begun[0], begun[1]);
         assert_eq!(begun[0], [(folder.join("data/mail"), b"one message".to_vec())]);
+        // The store is as before both runs, and no other one is left.
+        rename_over(&filled, &folder).unwrap();
+        assert_eq!(contents(&folder), begun[0]);
+        assert!(!filled.exists());
     }
 
     #[test]
@@ -334,7 +346,7 @@ mod tests {
         let stores = Stores { filled: Some(work.path().join("missing")), folder: &folder };
         let said = from_the_same(&stores, 20, Ok).unwrap_err();
         assert!(said.starts_with("its store cannot be put back"), "{said}");
-        assert!(set_aside(&folder, &filled_beside(&folder)).is_err());
+        assert!(rename_over(&folder, &filled_beside(&folder)).is_err());
     }
 
     #[test]
