@@ -112,6 +112,37 @@ pub struct Simulated {
     pub workload: String,
     /// The counts.
     pub counts: Offered<SimulatedCounts>,
+    /// The two runs whose difference they are, the shorter one first. Empty in a result of an
+    /// earlier version, and where nothing was counted.
+    #[serde(default)]
+    pub runs: Vec<SimulatedRun>,
+}
+
+/// One of the two runs of a workload on a simulated processor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedRun {
+    /// Transactions of the workload that ended well.
+    pub transactions: u64,
+    /// The realised mix.
+    pub mix: Vec<SimulatedShare>,
+    /// The time for which work in the background was waited for, if the server was still at it
+    /// then. It was stopped, so the counts lack the rest of that work. In seconds.
+    pub cut_after_s: Option<f64>,
+}
+
+/// A transaction's share of a run on a simulated processor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimulatedShare {
+    /// The transaction's name. In parentheses: what the instrument does besides the workload.
+    pub name: String,
+    /// Share requested (0–1).
+    pub share_asked: Option<f64>,
+    /// Share realised (0–1), of the transactions of the workload.
+    pub share_realised: f64,
+    /// The number that ended well.
+    pub count: u64,
+    /// Times it was drawn and could not be done, so that another was drawn.
+    pub redrawn: u64,
 }
 
 /// Counts of a simulated processor, user mode alone: those of this many transactions, without

@@ -13,6 +13,7 @@ mod bounds;
 mod by_kind;
 mod columns;
 mod conduct;
+mod estimate;
 mod file;
 mod kinds;
 mod mailbox_size;

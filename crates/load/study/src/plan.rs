@@ -15,29 +15,9 @@ use crate::mailbox_size::sized;
 use crate::pools::Users;
 use crate::product::product;
 
-/// Messages a second that filling is reckoned with: what one busy machine appended when this was
-/// written, in sizes of a kilobyte. Only for estimates.
-const FILL_MESSAGES_PER_S: f64 = 3_000.0;
-/// Bytes a second likewise, when messages are large.
-const FILL_BYTES_PER_S: f64 = 60e6;
-/// Messages a second likewise on a cluster, when Cassandra has part of one busy machine. Only for
-/// estimates.
-const FILL_ON_CASSANDRA_PER_S: f64 = 300.0;
-/// Seconds that a command takes there which adds an account. Only for estimates.
-const ACCOUNT_S: f64 = 0.5;
 /// Bytes that a message in a file of its own takes besides its own: half a block is lost at the
 /// end, and an index knows it.
 const FILE_BYTES: f64 = 4096.0;
-/// Bytes a second with which a filled store is copied, and the start of a server. Only for
-/// estimates.
-const COPY_BYTES_PER_S: f64 = 200e6;
-const START: Duration = Duration::from_secs(2);
-/// Rounds of raising load that are reckoned with.
-const RAISES: u32 = 3;
-/// The start of a server on a simulated processor, and a transaction there, which takes some fifty
-/// times as long as on a real one. Only for estimates.
-const SIMULATED_START: Duration = Duration::from_secs(20);
-const SIMULATED_TRANSACTION: Duration = Duration::from_millis(50);
 
 /// Accounts and what they hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +32,7 @@ pub struct Population {
 
 impl Population {
     /// Messages in all accounts.
-    fn messages(&self) -> f64 {
+    pub(crate) fn messages(&self) -> f64 {
         self.contents.messages() as f64 * f64::from(self.count)
     }
 }
@@ -286,49 +266,6 @@ impl Plan {
         self.mail_bytes() + self.populations.iter().map(|p| (p.messages() * FILE_BYTES) as u64).sum::<u64>()
     }
 
-    /// The rough time of the study on one server: filling, and measuring with the profiles and
-    /// the simulated processor.
-    pub fn estimate(&self, study: &Study) -> (Duration, Duration) {
-        let fill: f64 = self
-            .populations
-            .iter()
-            .map(|p| {
-                let messages = p.messages();
-                if study.nodes_max().is_some() {
-                    return messages / FILL_ON_CASSANDRA_PER_S + f64::from(p.count) * ACCOUNT_S;
-                }
-                (messages / FILL_MESSAGES_PER_S)
-                    .max(messages * p.contents.sizes.mean_bytes() / FILL_BYTES_PER_S)
-            })
-            .sum();
-        let runs = u32::try_from(self.points()).unwrap_or(u32::MAX).saturating_mul(study.rounds);
-        let simulated = study.workloads.len() as u32 * simulation_time(study);
-        let starts: u32 = self.stages.iter().filter_map(|stage| stage.nodes).sum();
-        let starts = START * starts.saturating_mul(study.rounds);
-        let all = self.point_time(study) * runs + self.profiles(study).1 + simulated + starts;
-        (Duration::from_secs_f64(fill), all)
-    }
-
-    /// The runs in which functions are sampled, and how long they take.
-    fn profiles(&self, study: &Study) -> (usize, Duration) {
-        let before = study.times.ramp + study.times.warmup;
-        let all = self.stages.iter().flat_map(|s| &s.points).filter_map(|p| p.profile);
-        (all.clone().count(), all.map(|sampled| sampled + before).sum())
-    }
-
-    /// The rough time of one point on one server.
-    pub fn point_time(&self, study: &Study) -> Duration {
-        let t = &study.times;
-        let mut point = t.ramp + t.warmup + t.measure + Duration::from_secs(1);
-        if study.load.is_some() {
-            point += (t.trial + Duration::from_secs(2)) * RAISES;
-        }
-        if study.put_back {
-            point += START + Duration::from_secs_f64(self.mail_bytes() as f64 / COPY_BYTES_PER_S);
-        }
-        point
-    }
-
     /// The planned work, for `--plan`.
     pub fn describe(&self, study: &Study, servers: &[String]) -> String {
         let mut text = format!("study {}{}\n", study.name, study_length(study));
@@ -384,11 +321,11 @@ impl Plan {
             text.push_str(&format!("and {profiles} run{runs} under perf, about {sampled} in all\n"));
         }
         if let Some(simulate) = study.simulate {
-            let (workloads, each) = (study.workloads.len(), simulation_time(study));
+            let (workloads, each) = (study.workloads.len(), self.simulation_time(study));
             let (once, twice) = (simulate.transactions_each, simulate.transactions_each.saturating_mul(2));
             text.push_str(&format!(
                 "and {} runs under valgrind, of Posthaste alone: {} clients with {once} and {twice} transactions each, in \
-                 each of {workloads} workload{}; about {} in all\n",
+                 each of {workloads} workload{}, with the store put back before each; about {} in all\n",
                 2 * workloads,
                 simulate.clients,
                 plural(workloads),
@@ -396,15 +333,6 @@ impl Plan {
             ));
         }
     }
-}
-
-/// The rough time of both runs of one workload on a simulated processor.
-pub(crate) fn simulation_time(study: &Study) -> Duration {
-    study.simulate.map_or(Duration::ZERO, |simulate| {
-        // The second run has twice as many transactions.
-        let transactions = simulate.clients.saturating_mul(simulate.transactions_each).saturating_mul(3);
-        2 * SIMULATED_START + SIMULATED_TRANSACTION.saturating_mul(transactions)
-    })
 }
 
 fn describe_stage(stage: &Stage, study: &Study, text: &mut String) {
@@ -469,13 +397,17 @@ mod tests {
         let said = plan.describe(&study, &["posthaste".into()]);
         // 10 s of ramp, 20 s of warm-up and 20 s of sampling, in two mixes.
         assert!(said.contains("and 2 runs under perf, about 1 min 40 s in all"), "{said}");
-        // 40 s of starts and 3 × 4 × 200 transactions of 50 ms, in two mixes.
+        // 40 s of starts, 12 s of waits and 3 × 4 × 200 transactions of 50 ms, in two mixes.
+        // The store is copied before each of the four runs.
+        let simulated = Duration::from_secs(2 * (40 + 12 + 120)) + 4 * plan.copy_time();
+        assert!(plan.copy_time() > Duration::from_secs(1));
         assert!(said.contains("and 4 runs under valgrind, of Posthaste alone: 4 clients with 200 and 400"));
-        assert!(said.contains("; about 5 min 20 s in all"), "{said}");
+        let time = format!("put back before each; about {} in all", show_duration(simulated));
+        assert!(said.contains(&time), "{said}");
         let without = Study { simulate: None, profile: None, ..study.clone() };
         let less = Plan::of(&without, 2);
         let besides = plan.estimate(&study).1 - less.estimate(&without).1;
-        assert_eq!(besides, Duration::from_secs(100 + 320));
+        assert_eq!(besides, Duration::from_secs(100) + simulated);
         assert!(!less.describe(&without, &["posthaste".into()]).contains("runs under"));
     }
 

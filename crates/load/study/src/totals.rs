@@ -16,15 +16,20 @@ pub enum Data {
 
 impl Plan {
     /// Bytes of disk that this many servers may take. Servers that take turns are all filled at
-    /// first. Where the store is put back, points are measured in a copy of it.
+    /// first. Where the store is put back, points are measured in a copy of it. A simulated
+    /// processor runs in such a copy, too.
     pub fn disk_bytes_of(&self, study: &Study, servers: usize, data: Data) -> u64 {
         let servers = servers as u64;
+        // Servers that run at once are not simulated.
+        let simulated = study.simulate.is_some() && study.rounds == 1;
         let stores = match (data, study.put_back) {
             (Data::Kept, true) => servers.saturating_mul(2),
+            (Data::Kept, false) if simulated => servers + servers.min(1),
             (Data::Kept, false) => servers,
             // One copy at a time.
             (Data::Removed, true) => servers + servers.min(1),
             (Data::Removed, false) if study.rounds > 1 => servers,
+            (Data::Removed, false) if simulated => 2 * servers.min(1),
             (Data::Removed, false) => servers.min(1),
         };
         self.disk_bytes().saturating_mul(stores)
@@ -109,6 +114,12 @@ mod tests {
         // What is kept stays beside that of the next server.
         assert_eq!(stores("mailbox-size", 1, 3, Data::Kept), 3);
         assert_eq!(stores("koka", 1, 3, Data::Kept), 6);
+        // Both runs on a simulated processor begin with a copy of the store. One copy at a time.
+        let mut study = load("koka", Length::Quick).unwrap();
+        (study.put_back, study.rounds) = (false, 1);
+        let plan = Plan::of(&study, 2);
+        let copied = |data| plan.disk_bytes_of(&study, 3, data) / plan.disk_bytes();
+        assert_eq!((copied(Data::Removed), copied(Data::Kept)), (2, 4));
         // Servers that run already take none of this disk.
         assert_eq!((stores("koka", 1, 0, Data::Removed), stores("mailbox-size", 3, 0, Data::Kept)), (0, 0));
         let study = load("koka", Length::Quick).unwrap();

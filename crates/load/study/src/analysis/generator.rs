@@ -4,8 +4,11 @@
 use posthaste_load_results::{RunResult, Table};
 
 use super::operations::cpu_us;
-use super::points::{Points, whole};
+use super::points::{Points, figure, whole};
 use super::spread::PointRuns;
+
+/// The generator's CPU ÷ the server's from which on figures of a point have a caveat.
+const AS_MUCH: f64 = 1.0;
 
 /// A row for each point on each server; `None` if nothing was measured.
 pub(super) fn table(points: Points) -> Option<Table> {
@@ -13,11 +16,10 @@ pub(super) fn table(points: Points) -> Option<Table> {
     let head = ["Server", "Workload", "at", "generator (µs)", "server (µs)", "generator ÷ server"]
         .map(str::to_owned);
     let row = |place: &PointRuns| {
-        let at: Vec<String> = place.point.at.iter().map(|(k, v)| format!("{k} {}", value(*v))).collect();
         vec![
             place.point.server.clone(),
             place.point.workload.clone(),
-            at.join(", "),
+            at(place),
             place.cell(|run| run.generator.cpu_us_per_transaction),
             place.cell(cpu_us),
             place.cell(share),
@@ -28,6 +30,34 @@ pub(super) fn table(points: Points) -> Option<Table> {
         head: head.to_vec(),
         rows: places.iter().map(row).collect(),
     })
+}
+
+/// A sentence for each server, if the generator used as much CPU as the server at any point, in
+/// any round.
+pub(super) fn caveats(points: Points) -> Vec<String> {
+    let places = points.places();
+    let of_server = |server: &str| {
+        let mine = places.iter().filter(|place| place.point.server == server);
+        let shares = mine.filter_map(|place| Some((place, place.value(share)?.greatest)));
+        let shares: Vec<(&PointRuns, f64)> = shares.collect();
+        let high = shares.iter().filter(|(_, share)| *share >= AS_MUCH);
+        let (worst, most) = *high.clone().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let (count, all, most) = (high.count(), shares.len(), figure(most));
+        let place = [worst.point.workload.clone(), at(worst)].join(" ");
+        Some(format!(
+            "{server}: at {count} of {all} points the generator used as much CPU as the server or more, at most {most} \
+             times ({}): throughput and times there are also the generator's, and show less difference of servers than \
+             there is",
+            place.trim_end()
+        ))
+    };
+    points.servers().filter_map(of_server).collect()
+}
+
+/// The swept values of a point.
+fn at(place: &PointRuns) -> String {
+    let at: Vec<String> = place.point.at.iter().map(|(k, v)| format!("{k} {}", value(*v))).collect();
+    at.join(", ")
 }
 
 fn share(run: &RunResult) -> Option<f64> {
@@ -44,6 +74,29 @@ mod tests {
 
     use super::super::sample::{self, run};
     use super::*;
+
+    #[test]
+    fn a_generator_that_used_as_much_as_the_server_is_a_caveat() {
+        let point = |server: &str, items: f64, share: f64| {
+            let generator = GeneratorCost { share_of_server: Some(share), ..GeneratorCost::default() };
+            sample::point(server, &[("items", items)], RunResult { generator, ..run(1.0, 10) })
+        };
+        let points = [
+            point("A", 10.0, 0.4),
+            point("A", 100.0, 1.0),
+            // Two rounds of one point.
+            point("A", 1000.0, 0.9),
+            StudyPoint { round: 1, ..point("A", 1000.0, 1.5) },
+            point("B", 10.0, 0.99),
+        ];
+        let servers = sample::servers(["A", "B"]);
+        let said = caveats(Points { servers: &servers, points: &points });
+        assert_eq!(said.len(), 1);
+        let expected = "A: at 2 of 3 points the generator used as much CPU as the server or more, at most 1.50 times (w \
+                        items 1,000): throughput and times there are also the generator's";
+        assert!(said[0].starts_with(expected), "{}", said[0]);
+        assert!(caveats(Points { servers: &servers, points: &points[..1] }).is_empty());
+    }
 
     #[test]
     fn each_point_has_both_costs_and_their_ratio() {

@@ -1,7 +1,7 @@
 //! Seed 000's figures: megacycles per session and per message against items, sessions, and the
 //! knee.
 
-use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
+use posthaste_load_results::{Analysis, RunResult, ServerCost, StudyPoint, Table};
 
 use super::bottleneck;
 use super::points::{Points, figure, plot, whole};
@@ -21,16 +21,16 @@ pub fn knee(per_message: &[(f64, f64)]) -> Option<(f64, f64)> {
 /// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
     let x = "messages in the folder";
-    let sessions = points.by_server("items", |r| r.server.as_ref()?.megacycles_per_session);
-    let messages = points.by_server("items", |r| r.server.as_ref()?.megacycles_per_message);
+    let sessions = points.by_server("items", per_session);
+    let messages = points.by_server("items", per_message);
     let rates = points.by_server("items", |r| Some(r.total.rate_per_s));
     let listed =
         points.by_server("items", |r| Some(r.server.as_ref()?.messages as f64 / r.server.as_ref()?.seconds));
     let users = points.by_server("items", |r| Some(f64::from(r.clients)));
     let times = points.by_server("items", session_ms);
     let mut findings: Vec<String> = Vec::new();
-    let mut per_message = plot("Megacycles per message", x, "megacycles per message", messages.clone());
-    per_message.log_x = true;
+    let mut each = plot("Megacycles per message", x, "megacycles per message", messages.clone());
+    each.log_x = true;
     for curve in &messages {
         let Some((items, flat)) = knee(&curve.points) else { continue };
         let last = curve.points.last().map_or(0.0, |p| p.0);
@@ -42,7 +42,7 @@ pub fn analyse(points: Points) -> Analysis {
                  ({flat} megacycles)",
                 whole(items)
             ));
-            per_message.marks.push((format!("knee of {name}"), "x".into(), items));
+            each.marks.push((format!("knee of {name}"), "x".into(), items));
         } else {
             findings.push(format!(
                 "{name}: no knee up to {} messages; a message costs {flat} megacycles at best",
@@ -51,18 +51,18 @@ pub fn analyse(points: Points) -> Analysis {
         }
     }
     findings.extend(bottlenecks(points));
-    let mut per_message_log = per_message.clone();
-    per_message_log.title = "Megacycles per message, both axes logarithmic".into();
-    per_message_log.log_y = true;
-    findings.extend(ratios(&sessions, "per session"));
-    findings.extend(ratios(&messages, "per message"));
+    let mut each_log = each.clone();
+    each_log.title = "Megacycles per message, both axes logarithmic".into();
+    each_log.log_y = true;
+    findings.extend(ratios(points, "per session", per_session));
+    findings.extend(ratios(points, "per message", per_message));
     // Both axes logarithmic: the sizes span four powers of ten.
     let log_log = |title: &str, y: &str, curves| {
         let mut plot = plot(title, x, y, curves);
         (plot.log_x, plot.log_y) = (true, true);
         plot
     };
-    let per_session = log_log("Megacycles per session", "megacycles per session", sessions);
+    let session = log_log("Megacycles per session", "megacycles per session", sessions);
     let rate = log_log("Sessions per second", "sessions per second", rates);
     let listing = log_log("Messages listed per second", "messages per second", listed);
     let time = log_log("Time of a session, median", "response time (ms)", times);
@@ -70,14 +70,22 @@ pub fn analyse(points: Points) -> Analysis {
     load.log_x = true;
     Analysis {
         findings,
-        plots: vec![per_session, per_message, per_message_log, rate, time, listing, load],
+        plots: vec![session, each, each_log, rate, time, listing, load],
         tables: vec![
             columns(points),
-            table(points, "Megacycles per session", |r| r.server.as_ref()?.megacycles_per_session),
-            table(points, "Megacycles per message", |r| r.server.as_ref()?.megacycles_per_message),
+            table(points, "Megacycles per session", per_session),
+            table(points, "Megacycles per message", per_message),
         ],
         ..Analysis::default()
     }
+}
+
+fn per_session(run: &RunResult) -> Option<f64> {
+    run.server.as_ref()?.megacycles_per_session
+}
+
+fn per_message(run: &RunResult) -> Option<f64> {
+    run.server.as_ref()?.megacycles_per_message
 }
 
 /// The time of a session, from connecting to logging out.
@@ -151,31 +159,34 @@ fn columns(points: Points) -> Table {
     }
 }
 
-/// The ratios of the last server's figures to the first's, at the largest count both have.
-fn ratios(curves: &[Curve], what: &str) -> Vec<String> {
-    let Some((first, others)) = curves.split_first() else { return Vec::new() };
-    let of = |curve: &Curve, x: f64| curve.points.iter().find(|p| p.0 == x).map(|p| p.1);
-    others
-        .iter()
-        .filter_map(|other| {
-            let (x, y) = *other.points.iter().rev().find(|p| of(first, p.0).is_some_and(|v| v > 0.0))?;
-            let times = y / of(first, x)?;
-            Some(format!(
-                "at {} messages {} costs {} × what {} does {what}",
-                whole(x),
-                other.name,
-                figure(times),
-                first.name
-            ))
-        })
-        .collect()
+/// The ratios of the other servers' figures to the first's in each round, at the largest count
+/// that both have.
+fn ratios(points: Points, what: &str, of: fn(&RunResult) -> Option<f64>) -> Vec<String> {
+    let Some(first) = points.servers().next() else { return Vec::new() };
+    let counts = counts(points);
+    let said = points.servers().skip(1).filter_map(|other| {
+        let at = |x: &f64| {
+            let wanted = |p: &StudyPoint| p.at.get("items") == Some(x);
+            Some((*x, points.ratio_at(wanted, (other, first), of)?))
+        };
+        let (x, times) = counts.iter().rev().find_map(at)?;
+        let (x, times) = (whole(x), times.show());
+        Some(format!("at {x} messages {other} costs {times} × what {first} does {what}"))
+    });
+    said.collect()
+}
+
+/// The counts of messages that were measured, in order.
+fn counts(points: Points) -> Vec<f64> {
+    let mut counts: Vec<f64> = points.measured().filter_map(|(p, _)| p.at.get("items").copied()).collect();
+    counts.sort_by(f64::total_cmp);
+    counts.dedup();
+    counts
 }
 
 /// A row for each count, a column for each server with its ratio to the first.
 fn table(points: Points, title: &str, of: fn(&RunResult) -> Option<f64>) -> Table {
-    let mut counts: Vec<f64> = points.measured().filter_map(|(p, _)| p.at.get("items").copied()).collect();
-    counts.sort_by(f64::total_cmp);
-    counts.dedup();
+    let counts = counts(points);
     let head = heads_beside_first(points, "messages in the folder");
     let row = |x: &f64| {
         let mut row = vec![whole(*x)];
@@ -230,6 +241,27 @@ mod tests {
         let at = table.head.iter().position(|head| head == "session, median (ms)").unwrap();
         let cells: Vec<&str> = table.rows.iter().map(|row| row[at].as_str()).collect();
         assert_eq!(cells, ["1.50", "96.0", "–"]);
+    }
+
+    #[test]
+    fn servers_are_compared_in_each_round_at_the_largest_count_of_both() {
+        let servers = sample::servers(["A", "B"]);
+        let point = |server: &str, items: f64, round: u32, megacycles: f64| {
+            let mut run = run(1.0, 100);
+            if let Some(cost) = &mut run.server {
+                cost.megacycles_per_session = Some(megacycles);
+            }
+            StudyPoint { round, ..sample::point(server, &[("items", items)], run) }
+        };
+        let points = [
+            point("A", 100.0, 0, 1.0),
+            point("B", 100.0, 0, 3.0),
+            point("A", 100.0, 1, 10.0),
+            point("B", 100.0, 1, 20.0),
+            point("A", 500.0, 0, 1.0),
+        ];
+        let said = ratios(Points { servers: &servers, points: &points }, "per session", per_session);
+        assert_eq!(said, ["at 100 messages B costs 2.50 (2.00–3.00) × what A does per session"]);
     }
 
     #[test]

@@ -54,6 +54,12 @@ pub fn analyse(which: file::Analysis, servers: &[ServerFacts], points: &[StudyPo
     analysis
 }
 
+/// What a reader must know before believing a figure of these points.
+pub fn caveats(servers: &[ServerFacts], points: &[StudyPoint]) -> Vec<String> {
+    let points = Points { servers, points };
+    generator::caveats(points).into_iter().chain(simulated::caveats(points)).collect()
+}
+
 /// Whether the second server of a study costs more than the first. `None` if too little was
 /// measured.
 pub fn judge(study: &StudyResult) -> Option<Judgement> {

@@ -1,7 +1,7 @@
 //! The costs of single operations: a table for each size of the folder, a column for each server.
 //!
-//! A cell is the median over the rounds, with the least and the greatest. Ratios are of medians, to
-//! the first server.
+//! A cell is the median over the rounds, with the least and the greatest. A ratio is to the first
+//! server in each round, and its cell is the same of them.
 
 use std::collections::BTreeMap;
 
@@ -101,12 +101,11 @@ fn costlier_than_a_peer(points: Points, items: Option<f64>) -> Vec<String> {
     let Some(first) = points.servers().next() else { return said };
     for operation in points.workloads() {
         let wanted = |p: &StudyPoint| p.workload == operation && p.at.get("items").copied() == items;
-        let Some(own) = spread(points, first, wanted, cpu_us) else { continue };
         for peer in points.servers().skip(1) {
-            let Some(other) = spread(points, peer, wanted, cpu_us) else { continue };
-            if other.median > 0.0 && other.median < own.median {
+            let Some(ratio) = points.ratio_at(wanted, (first, peer), cpu_us) else { continue };
+            if ratio.median > 1.0 {
                 let place = items.map_or_else(String::new, |n| format!(" at {} messages", whole(n)));
-                let times = figure(own.median / other.median);
+                let times = ratio.show();
                 let why = in_the_background(points, first, wanted)
                     .map_or_else(String::new, |why| format!(" ({why})"));
                 said.push(format!("{operation}{place}: {first} costs {times} × what {peer} does{why}"));
@@ -153,14 +152,17 @@ mod tests {
     #[test]
     fn cells_are_medians_with_their_spread_and_costlier_rows_are_named() {
         let servers = sample::servers(["A", "B"]);
-        let points: Vec<StudyPoint> = [("A", [0.03, 0.01, 0.02]), ("B", [0.01, 0.01, 0.04])]
+        let points: Vec<StudyPoint> = [("A", [0.03, 0.01, 0.02]), ("B", [0.01, 0.005, 0.02])]
             .iter()
             .flat_map(|(server, cpu)| (0..).zip(cpu).map(|(round, cpu_s)| point(server, round, *cpu_s)))
             .collect();
         let analysis = analyse(Points { servers: &servers, points: &points });
         assert_eq!(analysis.tables[0].head, ["operation", "A", "B", "÷ A"]);
-        assert_eq!(analysis.tables[0].rows, [["STORE", "20.0 (10.0–30.0)", "10.0 (10.0–40.0)", "0.500"]]);
-        assert_eq!(analysis.findings, ["STORE at 100 messages: A costs 2.00 × what B does"]);
+        assert_eq!(
+            analysis.tables[0].rows,
+            [["STORE", "20.0 (10.0–30.0)", "10.0 (5.00–20.0)", "0.500 (0.333–1.00)"]]
+        );
+        assert_eq!(analysis.findings, ["STORE at 100 messages: A costs 2.00 (1.00–3.00) × what B does"]);
         let mut points = points;
         for (point, share) in points.iter_mut().filter(|p| p.server == "A").zip([0.8, 0.8, 0.8]) {
             let run = point.run.as_mut().unwrap();
@@ -174,7 +176,8 @@ mod tests {
         assert_eq!(
             analysis.findings,
             [
-                "STORE at 100 messages: A costs 2.00 × what B does (80.0 % of it is its work `index`, behind the commands)"
+                "STORE at 100 messages: A costs 2.00 (1.00–3.00) × what B does (80.0 % of it is its work `index`, behind \
+                 the commands)"
             ]
         );
         let alone = analyse(Points { servers: &servers[..1], points: &points });

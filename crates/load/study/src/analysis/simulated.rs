@@ -1,12 +1,89 @@
 //! Seed 004's Figures 6 to 10 by a simulated processor.
 
-use posthaste_load_results::{Offered, SimulatedCounts, Table};
+use posthaste_load_results::{
+    Offered, ServerFacts, Simulated, SimulatedCounts, SimulatedRun, SimulatedShare, Table,
+};
 
 use super::points::{Points, figure, mix};
 
 /// The tables; none if the study has no such step.
 pub(super) fn tables(points: Points) -> impl Iterator<Item = Table> {
-    table(points).into_iter().chain(causes(points))
+    table(points).into_iter().chain(mixes(points)).chain(causes(points))
+}
+
+/// The realised mixes of both runs, and of what one has beyond the other: the figures are of
+/// that. Nothing for a result of an earlier version.
+fn mixes(points: Points) -> Option<Table> {
+    let head = [
+        "Server",
+        "mix",
+        "transaction",
+        "Table 1 (%)",
+        "what the figures are of (%)",
+        "the run (%)",
+        "the run of twice as many (%)",
+        "drawn again in these runs",
+    ];
+    let mut rows = Vec::new();
+    for server in points.servers {
+        for simulated in &server.simulated {
+            let Simulated { workload, runs, .. } = simulated;
+            let [once, twice] = &runs[..] else { continue };
+            let place = [server.name.clone(), mix(workload).to_owned()];
+            rows.extend(twice.mix.iter().map(|part| {
+                place.iter().cloned().chain(mix_row(part, once, twice)).collect::<Vec<String>>()
+            }));
+        }
+    }
+    let title = "A simulated processor: the realised mix of its runs".to_owned();
+    (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
+}
+
+/// A share that is this far from the requested one is a caveat. Fewer than a thousand
+/// transactions are drawn, so smaller differences may be chance.
+const OFF_REQUESTED: f64 = 0.05;
+
+/// A sentence for each workload on each server, if its figures are of another mix than requested.
+pub(super) fn caveats(points: Points) -> Vec<String> {
+    let of = |(server, simulated): (&ServerFacts, &Simulated)| -> Option<String> {
+        let [once, twice] = &simulated.runs[..] else { return None };
+        let asked = twice.mix.iter().filter_map(|part| Some((part, part.share_asked?)));
+        let shares = asked.map(|(part, asked)| (part, asked, beyond(part, once, twice)));
+        let (part, asked, share) = shares.max_by(|a, b| (a.1 - a.2).abs().total_cmp(&(b.1 - b.2).abs()))?;
+        ((share - asked).abs() > OFF_REQUESTED).then(|| {
+            format!(
+                "{} on a simulated processor, {}: the mix is not the requested one: {} has {} % in place of {} %",
+                server.name,
+                mix(&simulated.workload),
+                part.name,
+                figure(share * 100.0),
+                figure(asked * 100.0)
+            )
+        })
+    };
+    let all = points.servers.iter().flat_map(|server| server.simulated.iter().map(move |s| (server, s)));
+    all.filter_map(of).collect()
+}
+
+/// The share of a transaction in what the longer run has beyond the other, 0 to 1.
+fn beyond(part: &SimulatedShare, once: &SimulatedRun, twice: &SimulatedRun) -> f64 {
+    let before = once.mix.iter().find(|other| other.name == part.name).map_or(0, |other| other.count);
+    let all = twice.transactions.saturating_sub(once.transactions).max(1);
+    (part.count as f64 - before as f64) / all as f64
+}
+
+/// The cells of a transaction, after the place.
+fn mix_row(part: &SimulatedShare, once: &SimulatedRun, twice: &SimulatedRun) -> [String; 6] {
+    let percent = |share: f64| figure(share * 100.0);
+    let before = once.mix.iter().find(|other| other.name == part.name);
+    [
+        part.name.clone(),
+        part.share_asked.map_or("–".to_owned(), percent),
+        percent(beyond(part, once, twice)),
+        percent(before.map_or(0.0, |other| other.share_realised)),
+        percent(part.share_realised),
+        format!("{} and {}", before.map_or(0, |other| other.redrawn), part.redrawn),
+    ]
 }
 
 /// Instructions, their mix and all misses.
@@ -129,8 +206,6 @@ fn causes(points: Points) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_load_results::{ServerFacts, Simulated};
-
     use super::*;
 
     #[test]
@@ -148,7 +223,11 @@ mod tests {
         };
         let of = |name: &str, counts| ServerFacts {
             name: name.into(),
-            simulated: vec![Simulated { workload: "koka-browse-frequencies".into(), counts }],
+            simulated: vec![Simulated {
+                workload: "koka-browse-frequencies".into(),
+                counts,
+                ..Simulated::default()
+            }],
             ..ServerFacts::default()
         };
         let servers = [of("A", Offered::Value(counts)), of("B", Offered::NotOffered("no".into()))];
@@ -157,6 +236,46 @@ mod tests {
         assert_eq!((table.rows[0][9].as_str(), table.rows[1][2].as_str()), ("20.0", "not offered here: no"));
         assert_eq!((table.rows.len(), table.rows[2][4].as_str()), (3, "60"));
         assert!(super::table(Points { servers: &[], points: &[] }).is_none());
+    }
+
+    #[test]
+    fn the_realised_mix_of_both_runs_is_beside_table_1() {
+        let part = |name: &str, share_asked, count: u64, all: u64, redrawn| SimulatedShare {
+            name: name.into(),
+            share_asked,
+            share_realised: count as f64 / all as f64,
+            count,
+            redrawn,
+        };
+        let run = |transactions, mix| SimulatedRun { transactions, mix, cut_after_s: None };
+        let once = run(40, vec![part("MDEL", Some(0.25), 10, 40, 0), part("SEND", Some(0.8), 30, 40, 1)]);
+        let twice = vec![
+            part("MDEL", Some(0.25), 12, 80, 9),
+            part("SEND", Some(0.8), 68, 80, 2),
+            part("(trim)", None, 4, 80, 0),
+        ];
+        let simulated = |runs| Simulated {
+            workload: "koka-manage-frequencies".into(),
+            counts: Offered::Value(SimulatedCounts::default()),
+            runs,
+        };
+        let of = |runs| {
+            let simulated = vec![simulated(runs)];
+            [ServerFacts { name: "A".into(), simulated, ..ServerFacts::default() }]
+        };
+        let servers = of(vec![once, run(80, twice)]);
+        let table = mixes(Points { servers: &servers, points: &[] }).unwrap();
+        let mdel = ["A", "manage", "MDEL", "25.0", "5.00", "25.0", "15.0", "0 and 9"];
+        assert_eq!(table.rows[0], mdel);
+        assert_eq!(table.rows[1][3..], ["80.0", "95.0", "75.0", "85.0", "1 and 2"]);
+        assert_eq!(table.rows[2][2..6], ["(trim)", "–", "10.0", "0"]);
+        let said = caveats(Points { servers: &servers, points: &[] });
+        let expected = "A on a simulated processor, manage: the mix is not the requested one: MDEL has 5.00 % in place of \
+                        25.0 %";
+        assert_eq!(said, [expected]);
+        let servers = of(Vec::new());
+        let none = Points { servers: &servers, points: &[] };
+        assert!(mixes(none).is_none() && caveats(none).is_empty());
     }
 
     #[test]
@@ -172,7 +291,11 @@ mod tests {
         };
         let of = |counts| ServerFacts {
             name: "A".into(),
-            simulated: vec![Simulated { workload: "koka-manage-frequencies".into(), counts }],
+            simulated: vec![Simulated {
+                workload: "koka-manage-frequencies".into(),
+                counts,
+                ..Simulated::default()
+            }],
             ..ServerFacts::default()
         };
         let made = |counts| causes(Points { servers: &[of(counts)], points: &[] });

@@ -85,7 +85,7 @@ pub(super) fn spread(
 }
 
 /// The heads of a table with a column for each server. From the second server on, a column beside
-/// it has the ratio to the first.
+/// it has the ratio to the first, in each round.
 pub(super) fn heads_beside_first(points: Points, first: &str) -> Vec<String> {
     let mut heads = vec![first.to_owned()];
     for (n, server) in points.servers().enumerate() {
@@ -104,15 +104,11 @@ pub(super) fn cells_beside_first(
     of: impl Fn(&RunResult) -> Option<f64>,
 ) -> Vec<String> {
     let mut cells = Vec::new();
-    let mut first: Option<Spread> = None;
+    let first = points.servers().next().unwrap_or_default();
     for (n, server) in points.servers().enumerate() {
-        let value = spread(points, server, &wanted, &of);
-        cells.push(shown(value));
-        if n == 0 {
-            first = value;
-        } else {
-            let ratio = value.zip(first).filter(|(_, f)| f.median > 0.0).map(|(v, f)| v.median / f.median);
-            cells.push(ratio.map_or("–".into(), figure));
+        cells.push(shown(spread(points, server, &wanted, &of)));
+        if n > 0 {
+            cells.push(shown(points.ratio_at(&wanted, (server, first), &of)));
         }
     }
     cells
@@ -166,17 +162,29 @@ impl<'a> Points<'a> {
         Spread::among(values, self.rounds())
     }
 
-    /// A value on one server ÷ that on another, in each round in which both were measured. A
-    /// machine whose speed changes from round to round does not change it.
+    /// A value of a workload on one server ÷ that on another, in each round in which both were
+    /// measured.
     pub(super) fn ratio(
         self,
         workload: &str,
+        pair: (&str, &str),
+        of: impl Fn(&RunResult) -> Option<f64>,
+    ) -> Option<Spread> {
+        self.ratio_at(|point| point.workload == workload, pair, of)
+    }
+
+    /// The same at the points that are wanted. A machine whose speed changes from round to round
+    /// does not change it.
+    pub(super) fn ratio_at(
+        self,
+        wanted: impl Fn(&StudyPoint) -> bool,
         (server, to): (&str, &str),
         of: impl Fn(&RunResult) -> Option<f64>,
     ) -> Option<Spread> {
         let mut ratios = Vec::new();
-        for (point, run) in self.measured().filter(|(p, _)| p.workload == workload && p.server == server) {
-            let same = |p: &StudyPoint| p.workload == workload && p.round == point.round && p.at == point.at;
+        for (point, run) in self.measured().filter(|(p, _)| p.server == server && wanted(p)) {
+            let same =
+                |p: &StudyPoint| p.workload == point.workload && p.round == point.round && p.at == point.at;
             let other = self.measured().find(|(p, _)| p.server == to && same(p));
             let other = other.and_then(|(_, run)| of(run)).filter(|other| *other > 0.0);
             if let (Some(own), Some(other)) = (of(run), other) {
@@ -258,6 +266,33 @@ mod tests {
         assert_eq!(ratio(("A", "A")), "1.00");
         assert_eq!(ratio(("A", "C")), "–");
         assert!(points.ratio("another", ("B", "A"), |_| Some(1.0)).is_none());
+    }
+
+    #[test]
+    fn the_ratio_beside_the_first_server_is_that_of_the_rounds() {
+        let point = |server: &str, items: f64, round: u32, count: u64| StudyPoint {
+            round,
+            ..sample::point(server, &[("items", items)], run(1.0, count))
+        };
+        // The ratio of the medians would be 2.00.
+        let points = [
+            point("A", 10.0, 0, 10),
+            point("B", 10.0, 0, 10),
+            point("A", 10.0, 1, 20),
+            point("B", 10.0, 1, 40),
+            point("A", 10.0, 2, 40),
+            point("B", 10.0, 2, 40),
+            point("A", 99.0, 0, 7),
+        ];
+        let servers = sample::servers(["A", "B"]);
+        let points = Points { servers: &servers, points: &points };
+        assert_eq!(heads_beside_first(points, "at"), ["at", "A", "B", "÷ A"]);
+        let cells = |items: f64| {
+            let wanted = |p: &StudyPoint| p.at.get("items") == Some(&items);
+            cells_beside_first(points, wanted, |run| Some(run.total.count as f64))
+        };
+        assert_eq!(cells(10.0), ["20.0 (10.0–40.0)", "40.0 (10.0–40.0)", "1.00 (1.00–2.00)"]);
+        assert_eq!(cells(99.0), ["7.00 (1 round)", "–", "–"]);
     }
 
     #[test]

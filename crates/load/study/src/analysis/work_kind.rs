@@ -13,8 +13,10 @@ pub(super) enum WorkKind {
     Tls,
     /// Reading and writing of messages, commands and responses.
     Parsing,
-    /// Mailboxes, indexes, and files of mail.
+    /// Mailboxes, their indexes, and files of mail.
     Storage,
+    /// The index for searches: its words, and where they are.
+    SearchIndex,
     /// Sessions and commands of IMAP, POP3, LMTP.
     Protocol,
     /// `malloc` and its kind.
@@ -31,10 +33,11 @@ pub(super) enum WorkKind {
 
 impl WorkKind {
     /// All kinds of work, in the order of the table, with their names.
-    pub(super) const ALL: [(Self, &str); 9] = [
+    pub(super) const ALL: [(Self, &str); 10] = [
         (Self::Parsing, "parsing of text"),
         (Self::Tls, "TLS and cryptography"),
         (Self::Storage, "storage"),
+        (Self::SearchIndex, "search index"),
         (Self::Protocol, "IMAP and other sessions"),
         (Self::Allocation, "memory allocation"),
         (Self::Runtime, "event loop, buffers, C library"),
@@ -133,8 +136,8 @@ const CRATES: &[(&str, WorkKind)] = &[
     ("encoding_rs", WorkKind::Parsing),
     ("memchr", WorkKind::Parsing),
     ("posthaste_store", WorkKind::Storage),
-    ("posthaste_search_index", WorkKind::Storage),
-    ("posthaste_indexing", WorkKind::Storage),
+    ("posthaste_search_index", WorkKind::SearchIndex),
+    ("posthaste_indexing", WorkKind::SearchIndex),
     ("heed", WorkKind::Storage),
     ("lmdb", WorkKind::Storage),
     ("crc32c", WorkKind::Storage),
@@ -190,7 +193,8 @@ const RULES: &[Rule] = &[
     // Whole libraries of the system.
     rule("libssl libcrypto libgnutls libnettle libhogweed libgcrypt", ANY, WorkKind::Tls),
     rule("libdcrypt couriertls libcouriertls", ANY, WorkKind::Tls),
-    rule("libdb- libgdbm liblmdb libsqlite3 libxapian", ANY, WorkKind::Storage),
+    rule("libdb- libgdbm liblmdb libsqlite3", ANY, WorkKind::Storage),
+    rule("libxapian", ANY, WorkKind::SearchIndex),
     rule("libicu libpcre libcourier-unicode", ANY, WorkKind::Parsing),
     rule("libsasl libcrypt. libpam libz. libzstd liblz4 libbz2 libjansson", ANY, WorkKind::Other),
     rule("libc. libc- libm. libpthread ld-linux libgcc_s libstdc++", ANY, WorkKind::Runtime),
@@ -207,7 +211,8 @@ const RULES: &[Rule] = &[
             i_stream_header_filter i_stream_create_crlf i_stream_crlf i_stream_create_dot",
         WorkKind::Parsing,
     ),
-    rule("libdovecot-storage libdovecot-fts", ANY, WorkKind::Storage),
+    rule("libdovecot-storage", ANY, WorkKind::Storage),
+    rule("libdovecot-fts", ANY, WorkKind::SearchIndex),
     rule("libdovecot.so", "mail_ mbox_ dict_ fs_ file_lock file_dotlock nfs_", WorkKind::Storage),
     rule("libdovecot.so", "ssl_ dcrypt_ sha1 sha256 sha384 sha512 sha3 md4 md5 hmac", WorkKind::Tls),
     rule("libdovecot.so", "auth_ dsasl_ anvil_ stats_ event_ smtp_", WorkKind::Other),
@@ -277,6 +282,8 @@ mod tests {
             ("<posthaste_store::view::Rows as core::iter::Iterator>::next", WorkKind::Storage),
             ("<&mut posthaste_store_lmdb::Reader as posthaste_store::Engine>::read", WorkKind::Storage),
             ("mdb_page_search", WorkKind::Storage),
+            ("posthaste_search_index::words::Words::next", WorkKind::SearchIndex),
+            ("posthaste_indexing::task::run::{{closure}}", WorkKind::SearchIndex),
             ("posthaste_imap_server::command::fetch::run::{{closure}}", WorkKind::Protocol),
             ("posthaste_delivery::summarize::summary", WorkKind::Other),
             ("tokio::runtime::task::raw::poll<posthaste_net::Session>", WorkKind::Runtime),
@@ -320,6 +327,7 @@ mod tests {
             ("libdovecot-storage.so.0.0.0", "index_mail_parse_header", WorkKind::Parsing),
             ("libdovecot-storage.so.0.0.0", "mail_index_map_lookup_seq_range", WorkKind::Storage),
             ("libdovecot-storage.so.0.0.0", "0x000000000001234", WorkKind::Storage),
+            ("libdovecot-fts.so.0.0.0", "0x000000000001234", WorkKind::SearchIndex),
             ("libdovecot.so.0.0.0", "message_parse_header_next", WorkKind::Parsing),
             ("libdovecot.so.0.0.0", "io_loop_handler_run", WorkKind::Runtime),
             ("libdovecot.so.0.0.0", "pool_data_stack_realloc", WorkKind::Allocation),

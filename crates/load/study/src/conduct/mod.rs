@@ -8,6 +8,7 @@
 
 mod background;
 mod budget;
+mod copies;
 mod first;
 mod measured;
 mod nodes;
@@ -38,6 +39,7 @@ use crate::file::Study;
 use crate::options::{Course, Options};
 use crate::plan::{Plan, Stage};
 use crate::server::{self, Import, Instance, PASSWORD, ServerChoice, Setting};
+pub(crate) use background::LEAST_WAIT;
 use budget::Budget;
 pub(crate) use first::first_facts;
 pub use nodes::may_begin;
@@ -125,6 +127,15 @@ fn conditions(study: &Study, options: &Options, plan: &Plan, cpus: u32) -> Vec<S
             );
         }
     }
+    // Servers that run at once are not simulated, and those that are not ours cannot be.
+    let is_simulated = study.simulate.is_some() && options.servers.iter().any(ServerChoice::is_posthaste);
+    if is_simulated && !study.put_back && study.rounds == 1 {
+        caveats.push(
+            "this study does not put the filled store back: both runs on a simulated processor begin with a copy of the \
+             store as the last measured point left it"
+                .into(),
+        );
+    }
     match study.length {
         Length::Full => {}
         Length::Quick => caveats
@@ -185,8 +196,8 @@ impl Work<'_> {
                 Err(why) => return Err(format!("{}: {why}", which.name())),
             }
         }
-        if filled {
-            self.simulate(which, &folder, &accounts);
+        if filled && self.wants_simulation(which) && !self.is_over() {
+            self.simulate_from_here(which, &folder, &accounts);
         }
         self.clear(&folder);
         Ok(())
@@ -409,5 +420,19 @@ mod tests {
         let peer = said("memory", "dovecot");
         assert!(peer.contains("control group") && !peer.contains("store.cache"), "{peer}");
         assert!(!said("koka", "posthaste").contains("store.cache"));
+    }
+
+    #[test]
+    fn a_simulation_that_does_not_begin_with_the_filled_store_is_a_condition() {
+        let is_said = |server: &str, rounds: u32, put_back: bool| {
+            let study = Study { rounds, put_back, ..load("koka", Length::Quick).unwrap() };
+            let options = Options::new(vec![server.parse().unwrap()], "x".into());
+            let said = conditions(&study, &options, &Plan::of(&study, 2), 2);
+            said.iter().any(|what| what.contains("as the last measured point left it"))
+        };
+        assert!(is_said("posthaste", 1, false));
+        assert!(!is_said("posthaste", 1, true));
+        // Servers that are not simulated.
+        assert!(!is_said("posthaste", 3, false) && !is_said("dovecot", 1, false));
     }
 }

@@ -11,7 +11,7 @@ use posthaste_load_results::{
 
 use crate::Length;
 use crate::agenda::Agenda;
-use crate::analysis::analyse;
+use crate::analysis::{self, analyse};
 use crate::file::{Analysis, Study};
 use crate::options::{Course, Options, settings};
 use crate::plan::PlannedPoint;
@@ -160,15 +160,18 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Whether a workload was simulated on a server.
+    /// Whether a workload was simulated on a server. Earlier versions recorded no runs. Their
+    /// second run began with the store that the first had changed, so it is simulated again.
     pub(super) fn is_simulated(&self, server: &str, workload: &str) -> bool {
-        let of = |facts: &ServerFacts| facts.simulated.iter().any(|s| s.workload == workload);
+        let holds = |s: &Simulated| s.counts.value().is_none() || !s.runs.is_empty();
+        let of = |facts: &ServerFacts| facts.simulated.iter().any(|s| s.workload == workload && holds(s));
         self.result.servers.iter().any(|facts| facts.name == server && of(facts))
     }
 
     /// Records the counts of a simulated processor, and saves.
     pub(super) fn note_simulated(&mut self, server: &str, simulated: Simulated) {
         if let Some(known) = self.facts(server) {
+            known.simulated.retain(|earlier| earlier.workload != simulated.workload);
             known.simulated.push(simulated);
         }
         self.save();
@@ -230,6 +233,8 @@ impl<'a> Record<'a> {
         result.caveats.clone_from(&self.conditions);
         result.caveats.extend(apart(result));
         result.caveats.extend(mixed(result));
+        result.caveats.extend(cut(&result.servers));
+        result.caveats.extend(analysis::caveats(&result.servers, &result.points));
         if result.unmeasured > 0 {
             let (left, all) = (result.unmeasured, result.planned);
             result.caveats.push(format!("{left} of {all} points are still to be measured"));
@@ -293,12 +298,29 @@ fn mixed(result: &StudyResult) -> Vec<String> {
     said
 }
 
+/// Servers whose work on a simulated processor was cut.
+fn cut(servers: &[ServerFacts]) -> impl Iterator<Item = String> {
+    let of = |server: &ServerFacts, simulated: &Simulated| {
+        let waited = simulated.runs.iter().filter_map(|run| run.cut_after_s).fold(0.0, f64::max);
+        (waited > 0.0).then(|| {
+            format!(
+                "{} on a simulated processor, {}: still at work in the background {waited:.0} s after the last \
+                 transaction, and then stopped; its counts lack the rest of that work",
+                server.name, simulated.workload
+            )
+        })
+    };
+    servers.iter().flat_map(move |server| server.simulated.iter().filter_map(move |s| of(server, s)))
+}
+
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::{SimulatedCounts, SimulatedRun};
+
     use super::*;
     use crate::load;
     use crate::plan::Plan;
@@ -322,6 +344,45 @@ mod tests {
         began(&mut record, 900);
         record.note_server(&ServerFacts { name: "Posthaste".into(), ..ServerFacts::default() });
         assert!(record.finish().took().unwrap().as_secs() >= 900);
+    }
+
+    #[test]
+    fn a_simulation_of_an_earlier_version_is_done_again() {
+        let study = load("koka", Length::Quick).unwrap();
+        let options = Options::new(vec!["posthaste".parse().unwrap()], "x".into());
+        let agenda = Agenda::of(&study, &Plan::of(&study, 2), vec!["Posthaste".into()]);
+        let course = Course { earlier: None, save: Box::new(|_| ()), max_time: None };
+        let mut record = Record::begin(&study, &options, agenda, (Machine::default(), Vec::new()), course);
+        let workload = study.workloads[0].name.clone();
+        let counts = Offered::Value(SimulatedCounts::default());
+        let earlier = Simulated { workload: workload.clone(), counts, runs: Vec::new() };
+        record.note_simulated("Posthaste", earlier.clone());
+        assert!(!record.is_simulated("Posthaste", &workload));
+        let again = Simulated { runs: vec![SimulatedRun::default(); 2], ..earlier };
+        record.note_simulated("Posthaste", again.clone());
+        assert!(record.is_simulated("Posthaste", &workload));
+        assert_eq!(record.finish().servers[0].simulated, [again]);
+    }
+
+    #[test]
+    fn a_simulation_that_was_cut_is_a_caveat() {
+        let run = |cut_after_s| SimulatedRun { cut_after_s, ..SimulatedRun::default() };
+        let simulated = |workload: &str, runs| Simulated {
+            workload: workload.into(),
+            counts: Offered::Value(SimulatedCounts::default()),
+            runs,
+        };
+        let server = ServerFacts {
+            name: "Posthaste".into(),
+            simulated: vec![
+                simulated("browse", vec![run(None), run(None)]),
+                simulated("manage", vec![run(None), run(Some(300.0))]),
+            ],
+            ..ServerFacts::default()
+        };
+        let said: Vec<String> = cut(&[server]).collect();
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("manage: still at work in the background 300 s after"), "{}", said[0]);
     }
 
     #[test]

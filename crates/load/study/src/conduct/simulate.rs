@@ -5,28 +5,83 @@
 //! predictor of its own. It knows no kernel, no other processor and no time. Each workload runs
 //! twice, the second time with twice as many transactions. So the difference excludes the start and
 //! the logins.
+//!
+//! Both runs begin with the same store: the filled one is put back before each
+//! ([`from_the_same`]). With the same seed, the users of both draw the same transactions at
+//! first. They differ once one is drawn again in one run alone: mail that users got from each
+//! other may allow it or not. The realised mix of both is recorded. In the second half of the
+//! longer run users find mailboxes that the first half changed.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use posthaste_load_drive::Accounts;
 use posthaste_load_drive::run::RunOptions;
 use posthaste_load_measure::WatchTarget;
-use posthaste_load_results::{Offered, Simulated, SimulatedCounts};
+use posthaste_load_results::{Offered, RunResult, Simulated, SimulatedCounts, SimulatedRun, SimulatedShare};
 use posthaste_load_workload::Think;
 
+use super::background::{SimulatedCpu, Waited};
+use super::copies::{copy, filled_beside};
 use super::measured::measure;
 use super::work::Work;
-use crate::plan::{PlannedPoint, Stage, simulation_time};
+use crate::plan::{PlannedPoint, Stage};
 use crate::server::{self, ServerChoice, Setting};
 
 /// The longest that this many transactions may take: the simulated processor is some fifty times
 /// slower.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// The stores of a server that is simulated.
+#[derive(Clone, Debug)]
+pub(super) struct Stores<'a> {
+    /// The store with which each run begins. `None` for a server that the study does not start:
+    /// it is not simulated.
+    pub(super) filled: Option<PathBuf>,
+    /// The folder in which the server runs.
+    pub(super) folder: &'a Path,
+}
+
+/// A run on the simulated processor: its counts from the start of the server to its end.
+struct Counted {
+    counts: SimulatedCounts,
+    run: SimulatedRun,
+}
+
 impl Work<'_> {
+    /// Simulates a server whose store was not set aside. Both runs begin with the store as it is
+    /// now.
+    pub(super) fn simulate_from_here(&mut self, which: &ServerChoice, folder: &Path, accounts: &[Accounts]) {
+        if !which.is_started_here() {
+            return self.simulate(which, Stores { filled: None, folder }, accounts);
+        }
+        let filled = filled_beside(folder);
+        if let Err(why) = rename_over(folder, &filled) {
+            return self.not_simulated(which, &why);
+        }
+        self.simulate(which, Stores { filled: Some(filled.clone()), folder }, accounts);
+        // A store that is kept is the one that the last point left.
+        if let Err(why) = rename_over(&filled, folder) {
+            self.say(&why);
+            self.clear(&filled);
+        }
+    }
+
+    /// Records why no workload of a server was simulated.
+    fn not_simulated(&mut self, which: &ServerChoice, why: &str) {
+        for workload in &self.study.workloads {
+            if !self.record.is_simulated(which.name(), &workload.name) {
+                let why = format!("its store cannot be put back before each run: {why}");
+                let (workload, counts) = (workload.name.clone(), Offered::NotOffered(why));
+                self.record
+                    .note_simulated(which.name(), Simulated { workload, counts, ..Simulated::default() });
+            }
+        }
+    }
+
     /// Simulates each workload that was not simulated yet, if the study has that step.
-    pub(super) fn simulate(&mut self, which: &ServerChoice, folder: &Path, accounts: &[Accounts]) {
+    pub(super) fn simulate(&mut self, which: &ServerChoice, stores: Stores, accounts: &[Accounts]) {
         let (study, plan) = (self.study, self.plan);
         let Some(simulate) = study.simulate else { return };
         for (number, workload) in study.workloads.iter().enumerate() {
@@ -36,20 +91,31 @@ impl Work<'_> {
             if self.record.is_simulated(which.name(), &workload.name) {
                 continue;
             }
-            if self.is_over() || !self.has_time_for(simulation_time(study)) {
+            if self.is_over() || !self.has_time_for(plan.simulation_time(study)) {
                 return;
             }
             self.say(&format!("{} on a simulated processor: {}", which.name(), workload.name));
             let stage = Stage { points: Vec::new(), ..*stage };
-            let run =
-                |each| self.simulated(which, (&stage, point), (folder, accounts), (simulate.clients, each));
-            let each = simulate.transactions_each;
-            let counts = run(each).and_then(|once| Ok(difference(run(each.saturating_mul(2))?, once)));
+            let folder = stores.folder;
+            // Nothing is copied for a server that cannot be simulated.
+            let both = server::may_be_simulated(which).and_then(|()| {
+                from_the_same(&stores, simulate.transactions_each, |each| {
+                    self.simulated(which, (&stage, point), (folder, accounts), (simulate.clients, each))
+                })
+            });
             if self.is_over() {
                 return;
             }
-            let counts = counts.map_or_else(Offered::NotOffered, Offered::Value);
-            self.record.note_simulated(which.name(), Simulated { workload: workload.name.clone(), counts });
+            let workload = workload.name.clone();
+            let simulated = match both {
+                Ok([once, twice]) => Simulated {
+                    workload,
+                    counts: Offered::Value(difference(&twice, &once)),
+                    runs: vec![once.run, twice.run],
+                },
+                Err(why) => Simulated { workload, counts: Offered::NotOffered(why), runs: Vec::new() },
+            };
+            self.record.note_simulated(which.name(), simulated);
         }
     }
 
@@ -60,7 +126,7 @@ impl Work<'_> {
         (stage, point): (&Stage, &PlannedPoint),
         (folder, accounts): (&Path, &[Accounts]),
         (clients, each): (u32, u32),
-    ) -> Result<(u64, SimulatedCounts), String> {
+    ) -> Result<Counted, String> {
         let counts = folder.join("cachegrind.out");
         let setting = Setting {
             folder,
@@ -74,6 +140,7 @@ impl Work<'_> {
             nodes: None,
         };
         let instance = server::start(which, &setting)?;
+        let cpu = SimulatedCpu::watch(&self.watched(which, &instance))?;
         let options = self.run_options(which, stage, point, &instance, &accounts[point.population])?;
         // Each client has an account of its own: two in one meet each other's changes.
         let most = accounts[point.population].count();
@@ -91,11 +158,55 @@ impl Work<'_> {
         if !done.outcome.clean {
             return Err(done.outcome.headline);
         }
-        // Counts are written when the server ends.
+        // Counts are written when the server ends. Work in the background would be cut by that,
+        // and the longer run has more of it.
+        let waited = cpu.wait_until_idle()?;
         drop(instance);
-        let text = std::fs::read_to_string(&counts).map_err(|e| format!("{}: {e}", counts.display()))?;
-        Ok((done.total.count, parse(&text)?))
+        let text = fs::read_to_string(&counts).map_err(|e| format!("{}: {e}", counts.display()))?;
+        Ok(Counted { counts: parse(&text)?, run: realised(&done, waited) })
     }
+}
+
+/// Gives the folder of a stopped server another name. A folder that has this name is removed.
+fn rename_over(from: &Path, to: &Path) -> Result<(), String> {
+    let fail = |e: std::io::Error| format!("{}: {e}", to.display());
+    if to.exists() {
+        fs::remove_dir_all(to).map_err(fail)?;
+    }
+    fs::rename(from, to).map_err(fail)
+}
+
+/// Runs something with a number of transactions and with twice as many. The same store is put
+/// back before each.
+fn from_the_same<T>(
+    stores: &Stores,
+    each: u32,
+    mut run: impl FnMut(u32) -> Result<T, String>,
+) -> Result<[T; 2], String> {
+    let mut begin = |each| {
+        if let Some(filled) = &stores.filled {
+            copy(filled, stores.folder).map_err(|e| format!("its store cannot be put back: {e}"))?;
+        }
+        run(each)
+    };
+    Ok([begin(each)?, begin(each.saturating_mul(2))?])
+}
+
+/// The realised mix of a run.
+fn realised(done: &RunResult, waited: Waited) -> SimulatedRun {
+    let all = done.total.count;
+    let shares = done.transactions.iter().map(|t| SimulatedShare {
+        name: t.name.clone(),
+        share_asked: t.share_asked,
+        share_realised: t.summary.count as f64 / all.max(1) as f64,
+        count: t.summary.count,
+        redrawn: t.redrawn,
+    });
+    let cut_after_s = match waited {
+        Waited::Idle => None,
+        Waited::AtWork(time) => Some(time.as_secs_f64()),
+    };
+    SimulatedRun { transactions: all, mix: shares.collect(), cut_after_s }
 }
 
 /// The sums of a file of cachegrind: its `events:` name the columns of its `summary:`.
@@ -128,14 +239,12 @@ fn parse(text: &str) -> Result<SimulatedCounts, String> {
 }
 
 /// The work of the longer run beyond the shorter.
-fn difference(
-    (more, long): (u64, SimulatedCounts),
-    (fewer, short): (u64, SimulatedCounts),
-) -> SimulatedCounts {
+fn difference(twice: &Counted, once: &Counted) -> SimulatedCounts {
+    let (long, short) = (twice.counts, once.counts);
     let less = |of: fn(&SimulatedCounts) -> u64| of(&long).saturating_sub(of(&short));
     let part = |of: fn(&SimulatedCounts) -> Option<u64>| Some(of(&long)?.saturating_sub(of(&short)?));
     SimulatedCounts {
-        transactions: more.saturating_sub(fewer),
+        transactions: twice.run.transactions.saturating_sub(once.run.transactions),
         instructions: less(|c| c.instructions),
         loads: less(|c| c.loads),
         stores: less(|c| c.stores),
@@ -153,6 +262,8 @@ fn difference(
 
 #[cfg(test)]
 mod tests {
+    use posthaste_load_results::{Summary, Transaction};
+
     use super::*;
 
     const FILE: &str = "desc: I1 cache: 32768 B\ncmd: posthaste serve\n\
@@ -177,11 +288,91 @@ mod tests {
     fn twice_the_work_less_the_work_has_no_start_in_it() {
         let short = parse(FILE).unwrap();
         let long = SimulatedCounts { instructions: 1600, loads: 400, l1_store_misses: Some(37), ..short };
-        let counts = difference((80, long), (40, short));
+        let run = |transactions: u64, counts: SimulatedCounts| Counted {
+            counts,
+            run: SimulatedRun { transactions, ..SimulatedRun::default() },
+        };
+        let counts = difference(&run(80, long), &run(40, short));
         assert_eq!(
             (counts.transactions, counts.instructions, counts.loads, counts.stores),
             (40, 600, 100, 0)
         );
         assert_eq!(counts.l1_store_misses, Some(7));
+    }
+
+    /// The names and contents of the files below a folder, in order.
+    fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => found.extend(contents(&path)),
+                false => found.push((path.clone(), fs::read(&path).unwrap())),
+            }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn both_runs_begin_with_the_same_store() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = work.path().join("posthaste-0");
+        fs::create_dir_all(folder.join("data")).unwrap();
+        fs::write(folder.join("data/mail"), "one message").unwrap();
+        let filled = filled_beside(&folder);
+        rename_over(&folder, &filled).unwrap();
+        let stores = Stores { filled: Some(filled.clone()), folder: &folder };
+        let mut begun = Vec::new();
+        let both = from_the_same(&stores, 20, |each| {
+            begun.push(contents(&folder));
+            fs::write(folder.join("data/mail"), "changed").unwrap();
+            fs::write(folder.join("data/left by the first run"), "").unwrap();
+            Ok(each)
+        });
+        assert_eq!(both, Ok([20, 40]));
+        assert_eq!(begun[0], begun[1]);
+        assert_eq!(begun[0], [(folder.join("data/mail"), b"one message".to_vec())]);
+        // The store is as before both runs, and no other one is left.
+        rename_over(&filled, &folder).unwrap();
+        assert_eq!(contents(&folder), begun[0]);
+        assert!(!filled.exists());
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_put_back_is_not_simulated() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = work.path().join("posthaste-0");
+        let stores = Stores { filled: Some(work.path().join("missing")), folder: &folder };
+        let said = from_the_same(&stores, 20, Ok).unwrap_err();
+        assert!(said.starts_with("its store cannot be put back"), "{said}");
+        assert!(rename_over(&folder, &filled_beside(&folder)).is_err());
+    }
+
+    #[test]
+    fn the_realised_mix_of_a_run_is_recorded() {
+        let transaction = |name: &str, share_asked, count| Transaction {
+            name: name.into(),
+            share_asked,
+            redrawn: 3,
+            summary: Summary { count, ..Summary::default() },
+            ..Transaction::default()
+        };
+        let done = RunResult {
+            total: Summary { count: 40, ..Summary::default() },
+            transactions: vec![
+                transaction("MDEL", Some(0.25), 10),
+                transaction("SEND", Some(0.12), 30),
+                transaction("(trim)", None, 2),
+            ],
+            ..RunResult::default()
+        };
+        let run = realised(&done, Waited::Idle);
+        let shares: Vec<(f64, u64)> = run.mix.iter().map(|part| (part.share_realised, part.count)).collect();
+        assert_eq!((run.transactions, run.cut_after_s), (40, None));
+        assert_eq!(shares, [(0.25, 10), (0.75, 30), (0.05, 2)]);
+        assert_eq!((run.mix[0].share_asked, run.mix[0].redrawn), (Some(0.25), 3));
+        let cut = realised(&done, Waited::AtWork(Duration::from_secs(300)));
+        assert_eq!(cut.cut_after_s, Some(300.0));
     }
 }

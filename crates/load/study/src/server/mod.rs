@@ -347,7 +347,7 @@ pub fn start(which: &ServerChoice, setting: &Setting) -> Result<Instance, String
 ///
 /// # Errors
 /// Why it cannot.
-fn may_be_simulated(which: &ServerChoice) -> Result<(), String> {
+pub(crate) fn may_be_simulated(which: &ServerChoice) -> Result<(), String> {
     let why = match which {
         ServerChoice::Posthaste | ServerChoice::Build(_) | ServerChoice::Arm(_) => return Ok(()),
         ServerChoice::Running(_) => "runs already: cachegrind counts only what it starts",
