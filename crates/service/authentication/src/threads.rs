@@ -19,8 +19,8 @@ use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads};
 /// Messages verified at a time; each may wait for DNS on a thread.
 const THREADS: usize = 64;
 /// The threads for one network. Others wait only if four networks are slow at once, and then for
-/// one thread: with 64 threads of 20 s each that is some 0.3 s. An eighth would be too few for a
-/// large sender, whose messages come in bursts.
+/// the next thread. If each of the 64 is busy for 20 s, that is some 0.3 s. An eighth would be too
+/// few for a large sender, whose messages come in bursts.
 const THREADS_EACH: usize = THREADS / 4;
 
 /// Threads, by the network of the sending host, and permits to compute. Clones share them.
