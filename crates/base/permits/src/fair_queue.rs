@@ -2,7 +2,8 @@
 //!
 //! A free place goes to the waiting key with the fewest places. Keys with equally few take turns:
 //! a key that has just got a place goes behind the others. Within a key the oldest waiter is
-//! first. So a key with many waiters does not delay another key by more than one place each round.
+//! first. So a key with many waiters does not delay another key by more than one place each
+//! round.
 //!
 //! Each call takes O(log n) for n waiters. Nothing in here waits or wakes: the caller keeps a
 //! waiter's handle in the queue and gets it back together with a place.

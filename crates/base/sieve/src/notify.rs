@@ -7,9 +7,9 @@ pub struct Mailto {
     pub to: Vec<String>,
     /// Addresses of `Cc`, which get it as well. The field is among the others.
     pub copies: Vec<String>,
-    /// Further fields, in order. RFC 5436 §2.3: From, Date, Message-ID, Received and other fields
-    /// that only the server writes are not among them. Nor are those that name another sender (RFC
-    /// 6068 §4, unsafe fields).
+    /// Further fields, in order. RFC 5436 §2.3: From, Date, Message-ID, Received and other
+    /// fields that only the server writes are not among them. Nor are those that name another
+    /// sender (RFC 6068 §4, unsafe fields).
     pub fields: Vec<(String, String)>,
     /// The text.
     pub body: Option<String>,

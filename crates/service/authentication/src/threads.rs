@@ -1,11 +1,11 @@
 //! The threads on which messages are verified. They may block. Their number is limited, and one
 //! network gets only a part of them.
 //!
-//! A verification mostly waits for DNS, and the sender's name server decides how long. So there are
-//! many threads, and one network has at most a quarter of them. If several slow networks have all
-//! threads, the next free one goes to the network with the fewest. A message that gets no thread
-//! in time is deferred. Between DNS answers a verification computes. For that it needs a permit. There
-//! is one permit fewer than processors, so that one processor is free for sessions.
+//! A verification mostly waits for DNS, and the sender's name server decides how long. So there
+//! are many threads, and one network has at most a quarter of them. If several slow networks have
+//! all threads, the next free one goes to the network with the fewest. A message that gets no
+//! thread in time is deferred. Between DNS answers a verification computes. For that it needs a
+//! permit. There is one permit fewer than processors, so that one processor is free for sessions.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -19,8 +19,8 @@ use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads};
 /// Messages verified at a time; each may wait for DNS on a thread.
 const THREADS: usize = 64;
 /// The threads for one network. Others wait only if four networks are slow at once, and then for
-/// the next thread. If each of the 64 is busy for 20 s, that is some 0.3 s. An eighth would be too
-/// few for a large sender, whose messages come in bursts.
+/// the next thread. If each of the 64 is busy for 20 s, that is some 0.3 s. An eighth would be
+/// too few for a large sender, whose messages come in bursts.
 const THREADS_EACH: usize = THREADS / 4;
 
 /// Threads, by the network of the sending host, and permits to compute. Clones share them.

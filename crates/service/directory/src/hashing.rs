@@ -2,11 +2,17 @@
 //! thread fewer than the machine has cores, at least one and at most [`RUNNING_MAX`]. Each hash
 //! takes 19 MiB and 20 ms of a core. So for any number of logins, one of several cores is free for
 //! sessions that read mail.
+//!
+//! Logins wait for a thread in shares: see [`HashShare`]. Shares take turns, so many logins of
+//! some networks delay a login of another one by one round of turns. A share has at most a
+//! quarter of the queue. If the queue is full, a share that has nothing in it may still enter, up
+//! to twice the bound.
 
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Semaphore;
+use futures_util::FutureExt as _;
+use posthaste_net::{KeyedPermit, KeyedSemaphore, compute_threads};
 
 use crate::error::{DirectoryError, Result};
 
@@ -14,11 +20,28 @@ use crate::error::{DirectoryError, Result};
 const RUNNING_MAX: usize = 8;
 /// Most that wait for their turn, for each that runs: at 20 ms each the last one waits 24 s, which
 /// mail programs bear. After a restart all users come at once and no password is remembered. Later
-/// logins are refused until there is room.
+/// logins are refused until there is room, unless their share has nothing in the queue.
 const WAITING_MAX_EACH: usize = 1200;
+/// A share has at most this part of the queue: a quarter. A site behind one address has fewer
+/// logins under way, because the throttle refuses more than 64 that are not known.
+const PARTS: usize = 4;
+
+/// Whose login waits for a hash. Each of these has its own turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum HashShare {
+    /// An address and an account that logged in from there before: the hash of both.
+    Known(u64),
+    /// All others of a network: the first address of an IPv4 /24 or an IPv6 /48.
+    Network(IpAddr),
+    /// Others of loopback and trusted networks, which bring everybody's logins. An account has
+    /// one of a bounded number of these shares, so that many names make no more turns.
+    Trusted(u8),
+    /// This server, and administrators.
+    Own,
+}
 
 pub(crate) struct Hashing {
-    permits: Arc<Semaphore>,
+    permits: KeyedSemaphore<HashShare>,
     waiting: AtomicUsize,
     waiting_max: usize,
 }
@@ -26,7 +49,7 @@ pub(crate) struct Hashing {
 /// The number of passwords that are hashed at a time on this machine. Each takes the policy's
 /// memory.
 pub fn hashes_at_once() -> usize {
-    posthaste_net::compute_threads().min(RUNNING_MAX)
+    compute_threads().min(RUNNING_MAX)
 }
 
 impl Hashing {
@@ -36,48 +59,60 @@ impl Hashing {
     }
 
     fn of(running: usize, waiting_max: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new(running)), waiting: AtomicUsize::new(0), waiting_max }
+        let permits = KeyedSemaphore::new(running, running);
+        Self { permits, waiting: AtomicUsize::new(0), waiting_max }
     }
 
     /// Runs `work` when there is a permit for it. If the caller goes away meanwhile, work begun is
     /// finished, and its permit is released only then.
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        let slot = QueueSlot::acquire(&self.waiting, self.waiting_max)?;
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|e| DirectoryError::Hashing(e.to_string()))?;
+    pub async fn run<T: Send + 'static>(
+        &self,
+        share: HashShare,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let slot = self.slot(share)?;
+        let permit = self.permits.acquire(share).await;
+        let permit = permit.ok_or_else(|| DirectoryError::Hashing("the queue is closed".into()))?;
         drop(slot);
-        let session = posthaste_metrics::current();
-        let done = tokio::task::spawn_blocking(move || {
-            let result = session.run(work);
-            drop(permit);
-            result
-        });
-        done.await.map_err(|e| DirectoryError::Hashing(e.to_string()))
+        run_with(permit, work).await
     }
-}
 
-impl Hashing {
     /// Runs `work` if a permit is free now and nobody waits for one: for work that can be done
     /// another time.
     pub async fn run_if_free<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Option<T>> {
-        // The semaphore is fair: while anybody waits, none is available.
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return Ok(None) };
-        let session = posthaste_metrics::current();
-        let done = tokio::task::spawn_blocking(move || {
-            let result = session.run(work);
-            drop(permit);
-            result
-        });
-        done.await.map(Some).map_err(|e| DirectoryError::Hashing(e.to_string()))
+        match self.free_permit() {
+            Some(permit) => run_with(permit, work).await.map(Some),
+            None => Ok(None),
+        }
     }
 
-    /// The number of free permits.
+    /// A permit if one is free now. While anybody waits, none is.
+    fn free_permit(&self) -> Option<KeyedPermit<HashShare>> {
+        // Unconstrained: a permit that is free is taken at the first poll.
+        tokio::task::unconstrained(self.permits.acquire(HashShare::Own)).now_or_never().flatten()
+    }
+
+    /// A slot in the queue, if a login of this share has room there.
+    fn slot(&self, share: HashShare) -> Result<QueueSlot<'_>> {
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let slot = QueueSlot(&self.waiting);
+        let has_room = match self.permits.count(&share) {
+            0 => before < self.waiting_max * 2,
+            own => before < self.waiting_max && own < self.waiting_max / PARTS,
+        };
+        if !has_room {
+            return Err(DirectoryError::Hashing("too many logins wait for their turn".into()));
+        }
+        Ok(slot)
+    }
+
+    /// Whether a permit is free.
     #[cfg(test)]
-    pub fn free(&self) -> usize {
-        self.permits.available_permits()
+    pub fn is_free(&self) -> bool {
+        self.free_permit().is_some()
     }
 
     /// The number of hashes that wait for a permit.
@@ -87,18 +122,22 @@ impl Hashing {
     }
 }
 
+/// Runs `work` on a thread that may compute, and releases the permit at its end.
+async fn run_with<T: Send + 'static>(
+    permit: KeyedPermit<HashShare>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let session = posthaste_metrics::current();
+    let done = tokio::task::spawn_blocking(move || {
+        let result = session.run(work);
+        drop(permit);
+        result
+    });
+    done.await.map_err(|e| DirectoryError::Hashing(e.to_string()))
+}
+
 /// A slot in the queue, released however the wait ends.
 struct QueueSlot<'a>(&'a AtomicUsize);
-
-impl<'a> QueueSlot<'a> {
-    fn acquire(waiting: &'a AtomicUsize, max: usize) -> Result<Self> {
-        let slot = Self(waiting);
-        if waiting.fetch_add(1, Ordering::Relaxed) >= max {
-            return Err(DirectoryError::Hashing("too many logins wait for their turn".into()));
-        }
-        Ok(slot)
-    }
-}
 
 impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
@@ -108,41 +147,97 @@ impl Drop for QueueSlot<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
+    use std::task::{Context, Waker};
+
+    use parking_lot::Mutex;
 
     use super::*;
 
+    fn network(number: u8) -> HashShare {
+        HashShare::Network(IpAddr::from([198, 18, number, 0]))
+    }
+
     #[tokio::test]
     async fn permits_and_queue_have_bounds() {
-        let hashing = Arc::new(Hashing::of(1, 2));
+        let hashing = Arc::new(Hashing::of(1, 8));
         let running = Arc::new(AtomicUsize::new(0));
         let (let_go, wait) = mpsc::channel::<()>();
-        let wait = Arc::new(std::sync::Mutex::new(wait));
-        let start = || {
+        let wait = Arc::new(Mutex::new(wait));
+        let start = |share| {
             let (hashing, running, wait) = (Arc::clone(&hashing), Arc::clone(&running), Arc::clone(&wait));
             tokio::spawn(async move {
                 let work = move || {
                     let others = running.fetch_add(1, Ordering::SeqCst);
-                    wait.lock().unwrap().recv().unwrap();
+                    wait.lock().recv().unwrap();
                     running.fetch_sub(1, Ordering::SeqCst);
                     others
                 };
-                hashing.run(work).await
+                hashing.run(share, work).await
             })
         };
-        let tasks: Vec<_> = (0..3).map(|_| start()).collect();
-        while running.load(Ordering::SeqCst) < 1 || hashing.waiting.load(Ordering::SeqCst) < 2 {
+        let mut tasks = vec![start(HashShare::Own)];
+        while running.load(Ordering::SeqCst) < 1 {
             tokio::task::yield_now().await;
         }
-        // One runs, two wait: one who comes now is refused at once.
-        let refused = hashing.run(|| ()).await.unwrap_err();
+        let waits = async |count| {
+            while hashing.waiting() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let refused = async |share| {
+            let refused = hashing.run(share, || ()).await.unwrap_err();
+            refused.is_temporary() && refused.to_string().contains("too many logins wait")
+        };
+        // One runs. Two wait of one network, which is its share.
+        tasks.extend([start(network(0)), start(network(0))]);
+        waits(2).await;
+        assert!(refused(network(0)).await);
+        // The queue is full, and networks that have nothing in it still enter.
+        tasks.extend((2..8).map(|n| start(network(n / 2))));
+        waits(8).await;
+        assert!(refused(HashShare::Own).await);
+        tasks.extend((8..16).map(|n| start(network(n))));
+        waits(16).await;
+        assert!(refused(network(16)).await);
         assert!(hashing.run_if_free(|| ()).await.unwrap().is_none());
-        assert!(refused.is_temporary() && refused.to_string().contains("too many logins wait"), "{refused}");
-        for task in tasks {
+        for _ in &tasks {
             let_go.send(()).unwrap();
+        }
+        for task in tasks {
             // No other work ran at the same time.
             assert_eq!(task.await.unwrap().unwrap(), 0);
         }
         assert!(hashing.run_if_free(|| ()).await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn logins_of_a_few_networks_delay_a_known_pair_and_a_new_network_by_one_round() {
+        let hashing = Hashing::of(1, 400);
+        let held = hashing.permits.acquire(HashShare::Own).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let login = |share| {
+            let order = Arc::clone(&order);
+            let hashed = hashing.run(share, move || order.lock().push(share));
+            Box::pin(tokio::task::unconstrained(hashed))
+        };
+        let mut logins = Vec::new();
+        for _ in 0..100 {
+            logins.extend((0..4).map(|n| login(network(n))));
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        logins.retain_mut(|login| login.as_mut().poll(&mut context).is_pending());
+        assert_eq!(logins.len(), 400);
+        assert!(login(network(0)).await.is_err(), "the queue is full");
+        logins.extend([login(HashShare::Known(7)), login(network(4))]);
+        logins.retain_mut(|login| login.as_mut().poll(&mut context).is_pending());
+        assert_eq!(logins.len(), 402);
+        drop(held);
+        while order.lock().len() < 6 {
+            logins.retain_mut(|login| login.as_mut().poll(&mut context).is_pending());
+            tokio::task::yield_now().await;
+        }
+        let expected = [network(0), network(1), network(2), network(3), HashShare::Known(7), network(4)];
+        assert_eq!(order.lock()[..6], expected);
     }
 }

@@ -1,8 +1,8 @@
 //! The author and the sender of mail that scripts send.
 //!
-//! The server signs replies and notifications, and SPF passes for what it sends on under an address
-//! of its own. A reader may be shown the sender, or who sent a message again, in place of the
-//! author. So a script may name its own account alone in each of these fields.
+//! The server signs replies and notifications, and SPF passes for what it sends on under an
+//! address of its own. A reader may be shown the sender, or who sent a message again, in place of
+//! the author. So a script may name its own account alone in each of these fields.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use crate::filter::Filter;
 use crate::mail::Mail;
 
 impl Filter {
-    /// Whether a message may be sent on with the author and the senders that it names. Those that a
-    /// script wrote must be the account. The same holds for a message under the account's own
+    /// Whether a message may be sent on with the author and the senders that it names. Those that
+    /// a script wrote must be the account. The same holds for a message under the account's own
     /// address that nobody sent on before. SPF passes for that address and is aligned with each
     /// author of the organization, so DMARC would pass for another user (RFC 7489 §3.1.2).
     pub(crate) async fn may_name_author(&self, recipient: &Recipient, text: &[u8], mail: Mail<'_>) -> bool {
@@ -62,7 +62,8 @@ impl Filter {
     }
 }
 
-/// The fields of a version of a message that the message did not have before: a script wrote them.
+/// The fields of a version of a message that the message did not have before: a script wrote
+/// them.
 fn written(text: &[u8], mail: Mail<'_>) -> Vec<NamedSender> {
     let before: HashSet<NamedSender> = named_senders(mail.served).chain(named_senders(mail.sent)).collect();
     named_senders(text).filter(|named| !before.contains(named)).collect()
