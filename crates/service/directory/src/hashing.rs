@@ -164,7 +164,7 @@ mod tests {
         let running = Arc::new(AtomicUsize::new(0));
         let (let_go, wait) = mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
-        let start = |share| {
+        let start = |share: HashShare| {
             let (hashing, running, wait) = (Arc::clone(&hashing), Arc::clone(&running), Arc::clone(&wait));
             tokio::spawn(async move {
                 let work = move || {
@@ -180,12 +180,12 @@ mod tests {
         while running.load(Ordering::SeqCst) < 1 {
             tokio::task::yield_now().await;
         }
-        let waits = async |count| {
+        let waits = async |count: usize| {
             while hashing.waiting() < count {
                 tokio::task::yield_now().await;
             }
         };
-        let refused = async |share| {
+        let refused = async |share: HashShare| {
             let refused = hashing.run(share, || ()).await.unwrap_err();
             refused.is_temporary() && refused.to_string().contains("too many logins wait")
         };
@@ -216,7 +216,7 @@ mod tests {
         let hashing = Hashing::of(1, 400);
         let held = hashing.permits.acquire(HashShare::Own).await;
         let order = Arc::new(Mutex::new(Vec::new()));
-        let login = |share| {
+        let login = |share: HashShare| {
             let order = Arc::clone(&order);
             let hashed = hashing.run(share, move || order.lock().push(share));
             Box::pin(tokio::task::unconstrained(hashed))
