@@ -260,6 +260,10 @@ async fn a_script_adds_no_sender_but_its_account() {
     let message = format!("Sender: {CHIEF}\r\n{}", mail("far@b.test"));
     world.bring("far@b.test", ANA, (&message, false)).await.unwrap();
     assert_eq!(world.left_to().await, ["x@c.test"]);
+    // Under the account's own address, SPF passes for the message.
+    let message = format!("Sender: {CHIEF}\r\n{}", mail(ANA));
+    world.bring(ANA, ANA, (&message, false)).await.unwrap();
+    assert!(world.left_to().await.is_empty());
 }
 
 /// A user has written all of a message that an IMAP command adds.
