@@ -44,7 +44,7 @@ pub struct KeyedPermit<K: Eq + Hash + Clone> {
 #[derive(Debug)]
 pub struct OwnPermit<K: Eq + Hash + Clone> {
     _own: OwnedSemaphorePermit,
-    _entry: Entry<K>,
+    entry: Entry<K>,
 }
 
 /// One of the permits in all; the next waiter has it when it is dropped.
@@ -82,8 +82,8 @@ impl<K: Eq + Hash + Clone> KeyedSemaphore<K> {
     /// A permit, for each key in the order of the calls. A caller that waits for a permit of its
     /// own key holds none of the common ones. `None` never happens: nothing is closed.
     pub async fn acquire(&self, key: K) -> Option<KeyedPermit<K>> {
-        let own = self.acquire_own(key.clone()).await?;
-        let of_all = match self.0.take_or_wait(key) {
+        let own = self.acquire_own(key).await?;
+        let of_all = match self.0.take_or_wait(own.entry.key.clone()) {
             Ok(permit) => permit,
             Err((waiter, permit)) => {
                 let permit = permit.await.ok()?;
@@ -105,7 +105,7 @@ impl<K: Eq + Hash + Clone> KeyedSemaphore<K> {
         };
         let entry = Entry { inner: Arc::clone(&self.0), key };
         let own = own.acquire_owned().await.ok()?;
-        Some(OwnPermit { _own: own, _entry: entry })
+        Some(OwnPermit { _own: own, entry })
     }
 }
 

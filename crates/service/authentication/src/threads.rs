@@ -23,7 +23,8 @@ const THREADS: usize = 64;
 /// too few for a large sender, whose messages come in bursts.
 const THREADS_EACH: usize = THREADS / 4;
 
-/// Threads, by the network of the sending host, and permits to compute. Clones share them.
+/// Threads, by the network of the sending host ([`Tiers::share`]), and permits to compute. Clones
+/// share them.
 #[derive(Clone)]
 pub struct Verifications {
     threads: KeyedSemaphore<IpAddr>,
@@ -45,7 +46,7 @@ impl Verifications {
 
     /// A thread for a message from this address; none if that takes too long.
     pub(crate) async fn thread(&self, address: IpAddr, within: Duration) -> Option<KeyedPermit<IpAddr>> {
-        self.threads.acquire_within(Tiers::of(address).widest(), within).await
+        self.threads.acquire_within(Tiers::of(address).share(), within).await
     }
 
     /// Does work to its end, on a thread that may block. It holds a permit while it computes, and

@@ -128,12 +128,11 @@ impl Throttle {
         let by_account = add(&mut self.accounts, account, 1.0, NETWORK_SCORE_MAX, now);
         let by_pair = add(&mut self.pairs, pair, 1.0, PAIR_SCORE_MAX, now);
         let known = self.known.get(&pair).is_some();
-        let share = if known {
-            HashShare::Known(pair)
-        } else if networks.iter().all(Option::is_none) {
-            HashShare::Trusted((pair % TRUSTED_SHARES) as u8)
-        } else {
-            HashShare::Network(Tiers::of(address).widest())
+        let share = match (known, networks.iter().all(Option::is_none)) {
+            (true, false) => HashShare::Known(account),
+            (true, true) => HashShare::KnownTrusted(account),
+            (false, true) => HashShare::Trusted((account % TRUSTED_SHARES) as u8),
+            (false, false) => HashShare::Network(Tiers::of(address).share()),
         };
         let held_back = delay(by_network.max(by_pair), ADDRESS_DELAY_MAX);
         Attempt {
@@ -289,21 +288,35 @@ mod tests {
     }
 
     #[test]
-    fn a_network_has_one_share_of_hashing_and_a_known_pair_its_own() {
+    fn a_network_has_one_share_of_hashing_and_a_known_account_its_own() {
         let (mut throttle, now) = (Throttle::new(), Instant::now());
         let mut share = |address: &str, account: &str| throttle.begin(ip(address), account, now).share;
         assert_eq!(share(A, "ana"), share("192.0.2.99", "ben"));
         assert_ne!(share(A, "ana"), share("192.0.3.1", "ana"));
         assert_eq!(share("2001:db8:1:100::1", "ana"), share("2001:db8:1:f00::1", "ben"));
-        assert_ne!(share("2001:db8:1::1", "ana"), share("2001:db8:2::1", "ana"));
+        // Somebody with a /32 has thousands of /48s, and few shares.
+        let provider: HashSet<_> =
+            (0..1000).map(|n| share(&format!("2001:db8:{n:x}::1"), &format!("u{n}"))).collect();
+        assert_eq!(provider.len(), 16);
         // A webmail server brings the logins of all users.
         let trusted: HashSet<_> = (0..1000).map(|n| share("127.0.0.1", &format!("u{n}"))).collect();
         assert!((2..=64).contains(&trusted.len()), "{}", trusted.len());
-        let attempt = throttle.begin(ip(A), "ana", now);
-        throttle.succeed(attempt, now);
-        let known = throttle.begin(ip(A), "ana", now).share;
-        assert!(matches!(known, HashShare::Known(_)));
-        assert_eq!(throttle.begin(ip(A), "ben", now).share, attempt.share);
+    }
+
+    #[test]
+    fn a_known_account_has_one_share_of_hashing_from_all_its_addresses() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        for address in [A, "198.51.100.1", "127.0.0.1"] {
+            let attempt = throttle.begin(ip(address), "ana", now);
+            throttle.succeed(attempt, now);
+        }
+        let mut share = |address: &str, account: &str| throttle.begin(ip(address), account, now).share;
+        assert!(matches!(share(A, "ana"), HashShare::Known(_)));
+        assert_eq!(share(A, "ana"), share("198.51.100.1", "ana"));
+        // Behind a trusted network anybody may try the name.
+        assert!(matches!(share("127.0.0.1", "ana"), HashShare::KnownTrusted(_)));
+        assert!(matches!(share("127.0.0.1", "ben"), HashShare::Trusted(_)));
+        assert_eq!(share(A, "ben"), share("192.0.2.2", "ana"));
     }
 
     #[test]
