@@ -2,7 +2,7 @@
 //!
 //! The server signs replies and notifications, and SPF passes for what it sends on under an
 //! address of its own. A reader may be shown the sender, or who sent a message again, in place of
-//! the author. So a script may name its own account alone in each of these fields.
+//! the author. So a script may write only its own account into these fields.
 
 use std::collections::HashSet;
 
@@ -13,18 +13,19 @@ use crate::filter::Filter;
 use crate::mail::Mail;
 
 impl Filter {
-    /// Whether a message may be sent on with the author and the senders that it names. Those that
-    /// a script wrote must be the account. The same holds for a message under the account's own
-    /// address that nobody sent on before. SPF passes for that address and is aligned with each
-    /// author of the organization, so DMARC would pass for another user (RFC 7489 §3.1.2).
+    /// Whether a message may be sent on with the author and the senders that it names. Fields
+    /// that a script wrote must name the account. So must `From` of a message under the account's
+    /// own address that nobody sent on before. SPF passes for that address and is aligned with
+    /// each author of the organization, so DMARC would pass for another user (RFC 7489 §3.1.2).
+    /// DMARC does not look at `Sender`, so a mailing list or a secretary may stay there.
     pub(crate) async fn may_name_author(&self, recipient: &Recipient, text: &[u8], mail: Mail<'_>) -> bool {
         let is_changed = authors(text) != authors(mail.served);
         let domain = mail.from.rsplit_once('@').map_or("", |(_, domain)| domain);
         let passes = !mail.chain.is_sent_on()
             && srs::may_align(text, domain)
             && self.resolve(mail.from).await.is_ok_and(|owner| owner.account.id == recipient.account.id);
-        if is_changed || passes {
-            return self.is_authored_by(recipient, text).await;
+        if (is_changed || passes) && !self.has_own_author(recipient, text).await {
+            return false;
         }
         self.are_own(recipient, written(text, mail)).await
     }
@@ -33,13 +34,17 @@ impl Filter {
     /// signs what leaves, so `:from` or `:mime` with another user's address would be vouched for
     /// (RFC 5230 §4.3, RFC 5435 §3.3).
     pub(crate) async fn is_authored_by(&self, recipient: &Recipient, text: &[u8]) -> bool {
-        let named: Vec<NamedSender> = named_senders(text).collect();
-        let mut authors = named.iter().filter_map(|named| match named {
-            NamedSender::Field("From", addresses) => Some(addresses.len()),
-            _ => None,
-        });
-        let has_one_author = authors.next() == Some(1) && authors.next().is_none();
-        has_one_author && !has_bare_cr(text) && self.are_own(recipient, named).await
+        self.has_own_author(recipient, text).await
+            && self.are_own(recipient, named_senders(text).collect()).await
+    }
+
+    /// Whether a message has one author, the account.
+    async fn has_own_author(&self, recipient: &Recipient, text: &[u8]) -> bool {
+        let fields = authors(text);
+        let [author] = fields.as_slice() else { return false };
+        let [author] = author.as_slice() else { return false };
+        let owner = self.resolve(author).await;
+        !has_bare_cr(text) && owner.is_ok_and(|owner| owner.account.id == recipient.account.id)
     }
 
     /// Whether each of these fields names the account alone.
