@@ -9,6 +9,7 @@
 
 mod compute;
 mod erased;
+mod fair_queue;
 mod keyed_semaphore;
 
 pub use compute::compute_threads;

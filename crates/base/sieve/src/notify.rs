@@ -7,8 +7,9 @@ pub struct Mailto {
     pub to: Vec<String>,
     /// Addresses of `Cc`, which get it as well. The field is among the others.
     pub copies: Vec<String>,
-    /// Further fields, in order. RFC 5436 §2.3: From, Date, Message-ID, Received and other fields
-    /// that only the server writes are not among them.
+    /// Further fields, in order. RFC 5436 §2.3: From, Date, Message-ID, Received and other
+    /// fields that only the server writes are not among them. Nor are those that name another
+    /// sender (RFC 6068 §4, unsafe fields).
     pub fields: Vec<(String, String)>,
     /// The text.
     pub body: Option<String>,
@@ -37,7 +38,7 @@ pub(crate) fn mailto(uri: &str) -> Result<Mailto, String> {
             "to" => addresses_of(&value, &mut made.to)?,
             "body" => made.body = Some(value),
             "from" | "date" | "message-id" | "received" | "return-path" | "auto-submitted" | "sender"
-            | "bcc" => {}
+            | "resent-from" | "resent-sender" | "bcc" => {}
             "cc" => {
                 let mut copies = Vec::new();
                 addresses_of(&value, &mut copies)?;
@@ -115,6 +116,8 @@ mod tests {
     fn mailto_uris() {
         let made =
             mailto("mailto:a@b.c,d%2De@f?subject=Hi%20you&body=x&cc=g@h&From=z@z&x-y=1%0d%0aBcc:q").unwrap();
+        let senders = mailto("mailto:a@b?Sender=z@z&Resent-From=z@z&resent-sender=z@z").unwrap();
+        assert!(senders.fields.is_empty(), "{senders:?}");
         assert_eq!(made.to, ["a@b.c", "d-e@f"]);
         assert_eq!(made.copies, ["g@h"]);
         let expected = [("subject", "Hi you"), ("cc", "g@h"), ("x-y", "1  Bcc:q")];

@@ -41,6 +41,6 @@ mod verify;
 pub use canonical::has_bare_cr;
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
 pub use senders::Senders;
-pub use sign::{NamedSender, Origin, Signer, authors, named_senders};
+pub use sign::{NamedSender, Origin, SENDER_ADDRESSES_MAX, Signer, authors, named_senders};
 pub use threads::Verifications;
 pub use verify::{Action, Busy, Client, Observed, Policy, Verdict, Verified, Verifier, VerifierOptions};

@@ -174,8 +174,12 @@ fn addresses(value: &[u8]) -> Vec<String> {
 /// The fields that say who wrote or sent a message (RFC 5322 §3.6.2, §3.6.6).
 const SENDING: [&str; 4] = ["From", "Sender", "Resent-From", "Resent-Sender"];
 
+/// Addresses of one message's fields that name a sender, at most, where each must be an address
+/// of one account. Each costs a look-up in the directory.
+pub const SENDER_ADDRESSES_MAX: usize = 16;
+
 /// A field of a message that says who wrote or sent it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum NamedSender {
     /// Its name and its addresses; none if it holds no address.
     Field(&'static str, Vec<String>),

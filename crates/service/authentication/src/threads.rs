@@ -1,10 +1,11 @@
 //! The threads on which messages are verified. They may block. Their number is limited, and one
 //! network gets only a part of them.
 //!
-//! A verification mostly waits for DNS, and the sender's name server decides how long. So there are
-//! many threads, and one network has at most a quarter of them. A message that gets no thread in
-//! time is deferred. Between DNS answers a verification computes. For that it needs a permit. There
-//! is one permit fewer than processors, so that one processor is free for sessions.
+//! A verification mostly waits for DNS, and the sender's name server decides how long. So there
+//! are many threads, and one network has at most a quarter of them. If several slow networks have
+//! all threads, the next free one goes to the network with the fewest. A message that gets no
+//! thread in time is deferred. Between DNS answers a verification computes. For that it needs a
+//! permit. There is one permit fewer than processors, so that one processor is free for sessions.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -17,11 +18,13 @@ use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads};
 
 /// Messages verified at a time; each may wait for DNS on a thread.
 const THREADS: usize = 64;
-/// The threads for one network. Others wait only if four networks are slow at once. An eighth
-/// would be too few for a large sender, whose messages come in bursts.
+/// The threads for one network. Others wait only if four networks are slow at once, and then for
+/// the next thread. If each of the 64 is busy for 20 s, that is some 0.3 s. An eighth would be
+/// too few for a large sender, whose messages come in bursts.
 const THREADS_EACH: usize = THREADS / 4;
 
-/// Threads, by the network of the sending host, and permits to compute. Clones share them.
+/// Threads, by the network of the sending host ([`Tiers::share`]), and permits to compute. Clones
+/// share them.
 #[derive(Clone)]
 pub struct Verifications {
     threads: KeyedSemaphore<IpAddr>,
@@ -43,7 +46,7 @@ impl Verifications {
 
     /// A thread for a message from this address; none if that takes too long.
     pub(crate) async fn thread(&self, address: IpAddr, within: Duration) -> Option<KeyedPermit<IpAddr>> {
-        self.threads.acquire_within(Tiers::of(address).widest(), within).await
+        self.threads.acquire_within(Tiers::of(address).share(), within).await
     }
 
     /// Does work to its end, on a thread that may block. It holds a permit while it computes, and
@@ -96,7 +99,11 @@ impl Drop for BlockingPermit<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Waker};
+
+    use tokio::task::unconstrained;
 
     use super::*;
 
@@ -132,5 +139,48 @@ mod tests {
         let within = Duration::ZERO;
         assert!(verifications.thread("2001:db8:1:ffff::1".parse().unwrap(), within).await.is_none());
         assert!(verifications.thread("2001:db8:2::1".parse().unwrap(), within).await.is_some());
+    }
+
+    /// A message that waits for a thread. It is polled by hand.
+    type Message<'v> = Pin<Box<dyn Future<Output = Option<KeyedPermit<IpAddr>>> + 'v>>;
+
+    /// Unconstrained: the runtime never makes it wait for another reason.
+    fn message(verifications: &Verifications, network: u8, host: u8) -> Message<'_> {
+        let address = IpAddr::from([198, 18, network, host]);
+        Box::pin(unconstrained(verifications.thread(address, Duration::from_secs(3600))))
+    }
+
+    /// The threads of the messages that have one now.
+    fn started(waiting: &mut Vec<Message<'_>>) -> Vec<KeyedPermit<IpAddr>> {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut started = Vec::new();
+        waiting.retain_mut(|message| match message.as_mut().poll(&mut context) {
+            Poll::Ready(thread) => {
+                started.extend(thread);
+                false
+            }
+            Poll::Pending => true,
+        });
+        started
+    }
+
+    #[tokio::test]
+    async fn a_new_network_has_the_next_thread_while_twenty_slow_ones_want_all() {
+        let verifications = Verifications::new();
+        let mut slow = Vec::new();
+        for network in 0..20 {
+            slow.extend((0..32).map(|host| message(&verifications, network, host)));
+        }
+        let mut threads = started(&mut slow);
+        assert_eq!(threads.len(), THREADS);
+        // Look-ups end one by one, until each network has a few threads.
+        for _ in 0..THREADS {
+            drop(threads.remove(0));
+            threads.extend(started(&mut slow));
+        }
+        let mut new = vec![message(&verifications, 20, 1)];
+        assert!(started(&mut new).is_empty(), "all are taken");
+        drop(threads.remove(0));
+        assert_eq!(started(&mut new).len(), 1);
     }
 }

@@ -11,6 +11,7 @@ use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::forward;
 use crate::group::refuse_group;
+use crate::hashing::HashShare;
 use crate::password::{self, Credentials};
 use crate::record::{self, Stored};
 use crate::records::{TRIES, parse_address};
@@ -225,6 +226,6 @@ impl Directory {
     async fn credentials(&self, password: &Secret<String>) -> Result<Credentials> {
         let prepared = password::prepare(password.expose())?;
         let policy = self.policy;
-        self.hashing.run(move || Credentials::make(&prepared, policy)).await?
+        self.hashing.run(HashShare::Own, move || Credentials::make(&prepared, policy)).await?
     }
 }

@@ -11,6 +11,7 @@ use crate::attempt::key_of;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::grant::{By, Client, Login};
+use crate::hashing::HashShare;
 use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password::{self, Credentials, KEY_LEN, Policy};
 use crate::record::{self, Stored};
@@ -61,7 +62,7 @@ impl Directory {
             self.succeed(attempt);
             return by_password(self.upgraded(stored, prepared).await);
         }
-        match self.verify(stored, prepared).await {
+        match self.verify(stored, prepared, attempt.share).await {
             Ok(Some(account)) => {
                 self.succeed(attempt);
                 by_password(account)
@@ -75,7 +76,12 @@ impl Directory {
     }
 
     /// Argon2, against the account's hash or, for nobody, against a decoy that takes as long.
-    async fn verify(&self, stored: Option<Stored>, prepared: Option<String>) -> Result<Option<Account>> {
+    async fn verify(
+        &self,
+        stored: Option<Stored>,
+        prepared: Option<String>,
+        share: HashShare,
+    ) -> Result<Option<Account>> {
         let phc = match &stored {
             Some(stored) => stored.credentials.argon2.clone(),
             None => self.decoy_hash().await?,
@@ -83,7 +89,7 @@ impl Directory {
         // A password that cannot be prepared is checked too, as one that no account has.
         let (possible, prepared) = (prepared.is_some(), prepared.unwrap_or_default());
         let (right, prepared) =
-            self.hashing.run(move || (password::verify(&prepared, &phc), prepared)).await?;
+            self.hashing.run(share, move || (password::verify(&prepared, &phc), prepared)).await?;
         match stored {
             Some(stored) if right && possible => {
                 self.verified.remember(self.verified.mark(&stored.account, &prepared));
@@ -139,7 +145,7 @@ impl Directory {
             let policy = Policy { scram_iterations: None, ..self.policy };
             let nobody = password::random::<KEY_LEN>()?;
             let text: String = nobody.iter().map(|b| char::from(b'a' + b % 26)).collect();
-            let made = self.hashing.run(move || Credentials::make(&text, policy)).await??;
+            let made = self.hashing.run(HashShare::Own, move || Credentials::make(&text, policy)).await??;
             Ok::<_, DirectoryError>(made.argon2)
         };
         self.decoy_hash.get_or_try_init(make).await.cloned()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::hashing::hashes_at_once;
+use crate::hashing::{HashShare, hashes_at_once};
 use crate::lease::LeasesToCompare;
 use crate::testing::{add, by_password, directory, other_process, secret};
 use crate::{
@@ -219,10 +219,11 @@ async fn an_unknown_name_takes_a_hash_like_a_wrong_password() {
     let busy: Vec<_> = (0..hashes_at_once())
         .map(|_| {
             let (directory, wait) = (Arc::clone(&directory), Arc::clone(&wait));
-            tokio::spawn(async move { directory.hashing.run(move || wait.lock().unwrap().recv()).await })
+            let work = move || wait.lock().unwrap().recv();
+            tokio::spawn(async move { directory.hashing.run(HashShare::Own, work).await })
         })
         .collect();
-    while directory.hashing.free() > 0 {
+    while directory.hashing.is_free() {
         tokio::task::yield_now().await;
     }
     let names = ["ana@example.org", "bob@example.org", "cy@example.net", "a b", ""];

@@ -25,6 +25,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use posthaste_net::Tiers;
+
+use crate::hashing::HashShare;
 use crate::network::Network;
 use crate::recent::Recent;
 
@@ -49,6 +52,9 @@ const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
 /// next and may fail four times as often. More would let the owner of a /48 guess at will, and
 /// less would lock neighbours out.
 const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
+/// Shares of hashing for accounts of loopback and trusted networks that are not known there. With
+/// one for each account, every invented name would have a turn.
+const TRUSTED_SHARES: u64 = 64;
 /// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
 /// each of four tables, under an attack.
 const ENTRIES: usize = 65_536;
@@ -89,6 +95,8 @@ pub(crate) struct Attempt {
     pub delay: Duration,
     /// Refuse the login without a look at the password.
     pub refused: bool,
+    /// The share of hashing that checks its password.
+    pub share: HashShare,
 }
 
 impl Throttle {
@@ -120,6 +128,12 @@ impl Throttle {
         let by_account = add(&mut self.accounts, account, 1.0, NETWORK_SCORE_MAX, now);
         let by_pair = add(&mut self.pairs, pair, 1.0, PAIR_SCORE_MAX, now);
         let known = self.known.get(&pair).is_some();
+        let share = match (known, networks.iter().all(Option::is_none)) {
+            (true, false) => HashShare::Known(account),
+            (true, true) => HashShare::KnownTrusted(account),
+            (false, true) => HashShare::Trusted((account % TRUSTED_SHARES) as u8),
+            (false, false) => HashShare::Network(Tiers::of(address).share()),
+        };
         let held_back = delay(by_network.max(by_pair), ADDRESS_DELAY_MAX);
         Attempt {
             networks,
@@ -127,6 +141,7 @@ impl Throttle {
             pair,
             delay: held_back.max(delay(by_account, ACCOUNT_DELAY_MAX)),
             refused: by_pair > PAIR_SCORE_MAX || (by_network > NETWORK_SCORE_MAX && !known),
+            share,
         }
     }
 
@@ -186,6 +201,8 @@ fn machine(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     const A: &str = "192.0.2.1";
@@ -268,6 +285,38 @@ mod tests {
         assert_eq!(looked_at, 128);
         fail(&mut throttle, "10.2.0.1", 65, now);
         assert!(throttle.begin(ip("10.2.0.1"), "new", now).refused);
+    }
+
+    #[test]
+    fn a_network_has_one_share_of_hashing_and_a_known_account_its_own() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        let mut share = |address: &str, account: &str| throttle.begin(ip(address), account, now).share;
+        assert_eq!(share(A, "ana"), share("192.0.2.99", "ben"));
+        assert_ne!(share(A, "ana"), share("192.0.3.1", "ana"));
+        assert_eq!(share("2001:db8:1:100::1", "ana"), share("2001:db8:1:f00::1", "ben"));
+        // Somebody with a /32 has thousands of /48s, and few shares.
+        let provider: HashSet<_> =
+            (0..1000).map(|n| share(&format!("2001:db8:{n:x}::1"), &format!("u{n}"))).collect();
+        assert_eq!(provider.len(), 16);
+        // A webmail server brings the logins of all users.
+        let trusted: HashSet<_> = (0..1000).map(|n| share("127.0.0.1", &format!("u{n}"))).collect();
+        assert!((2..=64).contains(&trusted.len()), "{}", trusted.len());
+    }
+
+    #[test]
+    fn a_known_account_has_one_share_of_hashing_from_all_its_addresses() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        for address in [A, "198.51.100.1", "127.0.0.1"] {
+            let attempt = throttle.begin(ip(address), "ana", now);
+            throttle.succeed(attempt, now);
+        }
+        let mut share = |address: &str, account: &str| throttle.begin(ip(address), account, now).share;
+        assert!(matches!(share(A, "ana"), HashShare::Known(_)));
+        assert_eq!(share(A, "ana"), share("198.51.100.1", "ana"));
+        // Behind a trusted network anybody may try the name.
+        assert!(matches!(share("127.0.0.1", "ana"), HashShare::KnownTrusted(_)));
+        assert!(matches!(share("127.0.0.1", "ben"), HashShare::Trusted(_)));
+        assert_eq!(share(A, "ben"), share("192.0.2.2", "ana"));
     }
 
     #[test]

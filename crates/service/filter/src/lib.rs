@@ -15,6 +15,7 @@
 //!
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 
+mod author;
 mod chain;
 mod compose;
 mod dsn_request;

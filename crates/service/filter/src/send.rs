@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, authors, has_bare_cr, results, srs};
+use posthaste_authentication::{Origin, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
 use posthaste_net::{SubmissionRefused, copying, freed_elsewhere, joined};
@@ -39,7 +39,7 @@ pub(crate) enum NotSent {
     NoRelay(String),
     #[error("{0}: {1}")]
     Address(String, ResolveError),
-    #[error("its From field names another author than the account")]
+    #[error("its From, Sender or Resent field names another author or sender than the account")]
     Author,
     #[error("it was judged to be junk, and {0} is in another domain: junk does not leave this server")]
     Junk(String),
@@ -364,29 +364,6 @@ impl Filter {
         let chain = mail.chain.next_by(&recipient.account);
         self.send(Bytes::from(text.clone()), "", &reply.to, chain, origin).await?;
         Ok(text)
-    }
-
-    /// Whether a message may be sent on with the author that it names. An author that a script
-    /// wrote must be the account. The same holds for a message under the account's own address that
-    /// nobody sent on before. SPF passes for that address and is aligned with each author of the
-    /// organization, so DMARC would pass for another user (RFC 7489 §3.1.2).
-    async fn may_name_author(&self, recipient: &Recipient, text: &[u8], mail: Mail<'_>) -> bool {
-        let is_changed = authors(text) != authors(mail.served);
-        let domain = mail.from.rsplit_once('@').map_or("", |(_, domain)| domain);
-        let passes = !mail.chain.is_sent_on()
-            && srs::may_align(text, domain)
-            && self.resolve(mail.from).await.is_ok_and(|owner| owner.account.id == recipient.account.id);
-        !(is_changed || passes) || self.is_authored_by(recipient, text).await
-    }
-
-    /// Whether a message of a script has one author, the account. The server signs what leaves, so
-    /// `:from` with another user's address would be vouched for (RFC 5230 §4.3, RFC 5435 §3.3).
-    async fn is_authored_by(&self, recipient: &Recipient, text: &[u8]) -> bool {
-        let fields = authors(text);
-        let [author] = fields.as_slice() else { return false };
-        let [author] = author.as_slice() else { return false };
-        let owner = self.resolve(author).await;
-        !has_bare_cr(text) && owner.is_ok_and(|owner| owner.account.id == recipient.account.id)
     }
 
     /// RFC 5436. A message without a sender makes a notification without one (§2.6).

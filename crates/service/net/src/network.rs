@@ -3,6 +3,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+/// The bits of an IPv6 address that make its share: the /32, and the last digit of the /48.
+const SHARE_BITS_V6: u128 = 0xffff_ffff_000f << 80;
+
 /// An address and the networks around it, the narrowest first. In IPv6 a rented machine has a /64,
 /// a home a /56, a company site a /48 (RFC 6177 §2). In IPv4 a /24 can be rented at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,10 +38,23 @@ impl Tiers {
         let [narrow, middle, wide] = self.0;
         wide.or(middle).or(narrow).unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
     }
+
+    /// The key of the share that the networks have where shares take turns: the /24 in IPv4. In
+    /// IPv6 one person can rent hundreds of /48s. So all /48s of a /32 have at most 16 shares.
+    pub fn share(self) -> IpAddr {
+        match self.widest() {
+            IpAddr::V6(v6) if !v6.is_loopback() => {
+                IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & SHARE_BITS_V6))
+            }
+            widest => widest,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -53,5 +69,16 @@ mod tests {
         assert_eq!(tiers("::1"), ["::1", "", ""]);
         assert_eq!(Tiers::of("::1".parse().unwrap()).widest().to_string(), "::1");
         assert_eq!(Tiers::of("192.0.2.7".parse().unwrap()).widest().to_string(), "192.0.2.0");
+    }
+
+    #[test]
+    fn the_networks_of_one_ipv6_provider_have_a_few_shares() {
+        let share = |text: &str| Tiers::of(text.parse().unwrap()).share().to_string();
+        assert_eq!(share("192.0.2.7"), "192.0.2.0");
+        assert_eq!(share("::1"), "::1");
+        assert_eq!(share("2001:db8:ab1c:1::1"), "2001:db8:c::");
+        let all: HashSet<_> = (0..=0xffff).map(|n| share(&format!("2001:db8:{n:x}::1"))).collect();
+        assert_eq!(all.len(), 16);
+        assert_ne!(share("2001:db9:1::1"), share("2001:db8:1::1"));
     }
 }

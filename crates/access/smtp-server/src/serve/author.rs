@@ -1,16 +1,13 @@
 //! The author of a submitted message is its account.
 
 use bytes::Bytes;
-use posthaste_authentication::{NamedSender, named_senders};
+use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, named_senders};
 use posthaste_directory::{ResolveError, Target};
 
 use super::Driver;
 use crate::reply::Reply;
 use crate::session::replies;
 use crate::{Role, SenderRule};
-
-/// Addresses of one message's fields that name a sender. Each costs a look-up in the directory.
-const AUTHORS_MAX: usize = 16;
 
 impl Driver {
     /// Whether each author and sender is the account itself (RFC 6409 §6.1). The server signs what
@@ -28,7 +25,7 @@ impl Driver {
             tracing::info!(id, account, field, author, "refused: the author is not the account");
             Err(replies::not_your_author(field, author))
         };
-        let mut left = AUTHORS_MAX;
+        let mut left = SENDER_ADDRESSES_MAX;
         for named in named_senders(message) {
             let (field, authors) = match named {
                 NamedSender::Field(field, authors) if !authors.is_empty() && authors.len() <= left => {

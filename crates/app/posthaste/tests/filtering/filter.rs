@@ -327,6 +327,7 @@ fn replies_and_notifications_name_their_account() {
             Some("Ana <ana@example.org>"),
         ),
         ("require \"vacation\"; vacation :mime \"From: cyd@example.org\r\n\r\naway\";", None),
+        ("require \"vacation\"; vacation :mime \"Sender: cyd@example.org\r\n\r\naway\";", None),
         ("require \"vacation\"; vacation :mime \"X: y\rFrom: cyd@example.org\r\n\r\naway\";", None),
         ("require \"enotify\"; notify :from \"cyd@example.org\" \"mailto:bob@example.org\";", Some(ana)),
     ] {

@@ -214,6 +214,63 @@ async fn a_script_sends_nothing_on_in_the_name_of_another_user() {
     assert_eq!(world.left_to().await, ["x@c.test"]);
 }
 
+/// The server signs a reply. A reader may be shown the sender in place of the author.
+#[tokio::test]
+async fn a_reply_names_no_other_user_as_its_sender() {
+    let world = World::new().await;
+    world.add(CHIEF).await;
+    for (at, (field, leaves)) in [
+        ("Sender: chief@example.org", false),
+        ("Resent-From: Chief <chief@example.org>", false),
+        ("Resent-Sender: ana@example.org, chief@example.org", false),
+        ("Sender: boss@elsewhere.test", false),
+        ("Sender:", false),
+        ("Sender: Ana <ana@example.org>", true),
+        ("X-Other: chief@example.org", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let script = format!("require \"vacation\"; vacation :mime \"{field}\r\n\r\naway\";");
+        world.use_script(&script).await;
+        let from = format!("far{at}@b.test");
+        world.bring(&from, ANA, (&mail(&from), false)).await.unwrap();
+        let wanted: Vec<String> = leaves.then_some(from).into_iter().collect();
+        assert_eq!(world.left_to().await, wanted, "{field}");
+    }
+}
+
+/// A sender that the message had when it came stays.
+#[tokio::test]
+async fn a_script_adds_no_sender_but_its_account() {
+    let world = World::new().await;
+    world.add(CHIEF).await;
+    for (field, address, leaves) in [
+        ("Sender", CHIEF, false),
+        ("Resent-From", CHIEF, false),
+        ("Resent-Sender", "boss@elsewhere.test", false),
+        ("Resent-From", ANA, true),
+    ] {
+        let edit = format!("addheader \"{field}\" \"{address}\"; redirect \"x@c.test\";");
+        world.use_script(&format!("require \"editheader\"; {edit}")).await;
+        world.bring("far@b.test", ANA, (&mail("far@b.test"), false)).await.unwrap();
+        assert_eq!(world.left_to().await.len(), usize::from(leaves), "{field}: {address}");
+    }
+    world.use_script("redirect \"x@c.test\";").await;
+    // A list, or a secretary.
+    for (from, sender) in [("far@b.test", CHIEF), (ANA, CHIEF), (ANA, "list@elsewhere.test")] {
+        let message = format!("Sender: {sender}\r\n{}", mail(from));
+        world.bring(from, ANA, (&message, false)).await.unwrap();
+        assert_eq!(world.left_to().await, ["x@c.test"], "{from}: {sender}");
+    }
+    // A script that writes the account into `From` leaves the sender as it was, too.
+    let edits = format!("deleteheader \"From\"; addheader \"From\" \"{ANA}\"; redirect \"x@c.test\";");
+    world.use_script(&format!("require \"editheader\"; {edits}")).await;
+    let message = format!("Sender: list@elsewhere.test\r\n{}", mail("far@b.test"));
+    world.bring("far@b.test", ANA, (&message, false)).await.unwrap();
+    assert_eq!(world.left_to().await, ["x@c.test"]);
+}
+
 /// A user has written all of a message that an IMAP command adds.
 #[tokio::test]
 async fn a_message_that_a_user_adds_leaves_with_no_name_and_no_results_of_others() {
