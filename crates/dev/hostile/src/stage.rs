@@ -25,6 +25,8 @@ pub const BYSTANDER: &str = "bystander@example.org";
 const NEIGHBOUR: &str = "neighbour@example.org";
 /// A domain of the attacker, with a key.
 pub const SIGNER: &str = "signer.example";
+/// A domain of the attacker whose names have as many texts as an answer holds.
+pub const LONG_ANSWERS: &str = "answers.example";
 /// The password of all of them.
 pub const PASSWORD: &str = "correct horse battery";
 
@@ -72,11 +74,14 @@ impl Stage {
         PROTOCOLS.iter().fold(builder, |builder, name| builder.listen(&format!("{name}=127.0.0.1:0")))
     }
 
-    /// A name server that knows the attacker's domain.
+    /// A name server that knows the attacker's domain, and gives answers of 64 KiB (RFC 1035 §4.2.2)
+    /// for all names of another one.
     pub fn name_server() -> DnsServer {
         let key = "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
         let name = format!("s._domainkey.{SIGNER}");
-        DnsServer::start([(name.as_str(), DnsRecord::Txt(key.to_owned()))])
+        let any = format!("*.{LONG_ANSWERS}");
+        let long = (0..4_000).map(|n| (any.as_str(), DnsRecord::Txt(format!("{n:03x}"))));
+        DnsServer::start(long.chain([(name.as_str(), DnsRecord::Txt(key.to_owned()))]))
     }
 
     /// The part of the configuration that attacks need: the name server, that not all of

@@ -335,6 +335,12 @@ pub const ATTACKS: &[Attack] = &[
         run: verification::headers,
     },
     Attack {
+        name: "dns-answers",
+        what: "mail of hosts that are verified, whose name server gives 12 answers of 64 KiB for each message",
+        memory_mib: little,
+        run: verification::long_answers,
+    },
+    Attack {
         name: "rich",
         what: "300 damaged winmail.dat, and those of a million attributes, that are converted",
         memory_mib: incoming,

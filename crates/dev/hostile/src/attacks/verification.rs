@@ -1,11 +1,12 @@
 //! Mail from an unknown host, which is verified. Signatures name as many fields as a header holds,
-//! and headers have as many. Other headers have empty fields alone.
+//! and headers have as many. Other headers have empty fields alone. Or the sender's own name server
+//! gives the longest answers that there are.
 
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 
 use super::outcome::{Outcome, text};
-use crate::stage::{ATTACKER, SIGNER, Stage, last_words};
+use crate::stage::{ATTACKER, LONG_ANSWERS, SIGNER, Stage, last_words};
 
 /// The hash of an empty body (RFC 6376 §3.4.4), so that the covered fields are looked for.
 const EMPTY: &str = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
@@ -44,12 +45,11 @@ pub fn headers(stage: &Stage) -> Outcome {
         let mut open = Vec::new();
         for _ in 0..stage.of(2, 16) {
             let mut socket = stage.untrusted_host("smtp").map_err(text)?;
-            deliver(&mut socket, header)?;
+            deliver(&mut socket, SIGNER, header)?;
             open.push(socket);
         }
         for mut socket in open {
-            let last = last_words(&mut socket).map_err(text)?;
-            let reply = last.lines().rev().find(|line| !line.starts_with("221")).unwrap_or_default();
+            let reply = reply(&mut socket)?;
             // A host that sends too much at a time may be deferred.
             if !reply.starts_with(expected) && !reply.starts_with('4') {
                 return Err(format!("{kind}: {reply:?}"));
@@ -62,9 +62,54 @@ pub fn headers(stage: &Stage) -> Outcome {
     Ok(said.join(", "))
 }
 
+/// Each message asks for a dozen names that nobody asked for before, and each answer has 64 KiB.
+pub fn long_answers(stage: &Stage) -> Outcome {
+    let (mut taken, mut sent) = (0, 0);
+    for round in 0..stage.of(2, 20) {
+        let mut open = Vec::new();
+        for place in 0..stage.of(2, 16) {
+            let domain = format!("d{round}-{place}.{LONG_ANSWERS}");
+            let signature = "A".repeat(86);
+            let signed = |selector: usize| {
+                format!(
+                    "DKIM-Signature: v=1; a=ed25519-sha256; c=relaxed/relaxed; d={domain}; \
+                     s=s{selector}; h=from; bh={EMPTY}; b={signature}==\r\n"
+                )
+            };
+            let signatures: String = (0..8).map(signed).collect();
+            // Four networks, since each may have a part of the verifications.
+            let network = u8::try_from(place % 4).map_err(text)?;
+            let mut socket = stage.socket_from("smtp", Ipv4Addr::new(203, 0, network, 1)).map_err(text)?;
+            deliver(&mut socket, &domain, &format!("{signatures}From: a@{domain}\r\n"))?;
+            open.push(socket);
+        }
+        for mut socket in open {
+            let reply = reply(&mut socket)?;
+            sent += 1;
+            match reply.as_bytes().first() {
+                Some(b'2') => taken += 1,
+                Some(b'4') => {}
+                _ => return Err(format!("{reply:?}")),
+            }
+        }
+        stage.bystander_gets_mail()?;
+    }
+    stage.hold()?;
+    if taken == 0 {
+        return Err(format!("none of {sent} messages was verified"));
+    }
+    Ok(format!("{taken} of {sent} taken"))
+}
+
+/// The last reply of a host that closes the connection then.
+fn reply(socket: &mut TcpStream) -> Result<String, String> {
+    let last = last_words(socket).map_err(text)?;
+    Ok(last.lines().rev().find(|line| !line.starts_with("221")).unwrap_or_default().to_owned())
+}
+
 /// Sends a message of this header and no body.
-fn deliver(socket: &mut TcpStream, header: &str) -> Result<(), String> {
-    let envelope = format!("EHLO a.example\r\nMAIL FROM:<a@{SIGNER}>\r\nRCPT TO:<{ATTACKER}>\r\nDATA\r\n");
+fn deliver(socket: &mut TcpStream, domain: &str, header: &str) -> Result<(), String> {
+    let envelope = format!("EHLO a.example\r\nMAIL FROM:<a@{domain}>\r\nRCPT TO:<{ATTACKER}>\r\nDATA\r\n");
     for piece in [envelope.as_str(), header, "\r\n.\r\nQUIT\r\n"] {
         socket.write_all(piece.as_bytes()).map_err(text)?;
     }
