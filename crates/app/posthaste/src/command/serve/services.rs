@@ -349,6 +349,7 @@ fn pop3_options(config: &Config) -> Pop3Options {
 fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
     SmtpOptions {
         relay_domains: opened.directory.shared_domains(),
+        trusted_networks: config.authentication.trusted_networks.clone(),
         relays_to_addresses: config.relay.to_addresses,
         message_size_max: usize::try_from(config.limits.message_len()).unwrap_or(usize::MAX),
         domain: Some(config.domain.clone()),
