@@ -34,6 +34,11 @@ pub(crate) enum ReportKind {
 }
 
 impl ReportKind {
+    /// Whether it is about a recipient who has the message.
+    pub(crate) const fn is_success(self) -> bool {
+        matches!(self, Self::Relayed | Self::Delivered | Self::Expanded)
+    }
+
     /// RFC 3464 §2.3.3.
     pub(crate) const fn action(self) -> &'static str {
         match self {
