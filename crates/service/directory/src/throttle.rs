@@ -52,6 +52,8 @@ const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
 /// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
 /// each of four tables, under an attack.
 const ENTRIES: usize = 65_536;
+/// Bytes of all four tables.
+pub(crate) const SCORES_BYTES_MAX: u64 = 4 * 2 * 40 * ENTRIES as u64;
 
 #[derive(Clone, Copy)]
 struct Score {
