@@ -47,7 +47,7 @@ use crate::config::{Auto, Config};
 pub const CONNECTION_BYTES: u64 = 1120 << 10;
 /// The memory of the program without connections: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
-// The next two are to be the constants of the crates that have these caches.
+// TABLES has the next two in place of constants of the crates that have these caches.
 /// Answers of name servers that are kept: of the listeners and of the queue.
 const DNS_BYTES_MAX: u64 = 16 << 20;
 /// Policies of MTA-STS that are kept.
@@ -205,7 +205,7 @@ impl Plan {
             *part += more;
             left -= more * costs;
         };
-        grow(&mut self.schedule, (memory / 32).min(SCHEDULE_BYTES_MAX), 1);
+        grow(&mut self.schedule, (memory / 16).min(SCHEDULE_BYTES_MAX), 1);
         if limits.incoming_bytes == Auto::Auto {
             grow(&mut self.incoming, (memory / 8).min(1 << 30), 2);
         }
