@@ -12,8 +12,9 @@ use tokio::runtime::Handle;
 
 use crate::permit::RunPermit;
 
-/// Bytes of compiled scripts that a filter keeps by default. Half is for those that run at delivery,
-/// half for those of mailboxes. No account has more than such a half, included scripts counted.
+/// Bytes of compiled scripts that a filter keeps by default. Half is for those that run at
+/// delivery, half for those of mailboxes. No account has more than such a half, included scripts
+/// counted.
 pub const SCRIPTS_BYTES_MAX: u64 = 24 << 20;
 /// The least of them: each half has room for one script full of regular expressions, which take
 /// 8 MiB.
