@@ -29,8 +29,8 @@ use crate::relay::{Addressed, RETURN_PATH, Relay, unlooked};
 use crate::report::Report;
 
 impl Relay {
-    /// Stores a report, so that an item can name it as pending. `None` if nobody can get it, or if
-    /// it is of a success and too many reports wait.
+    /// Stores a report, so that an item can name it as pending. `None` if nobody can get it. Also
+    /// if too many reports wait, and it is not of a failure.
     pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<PendingReport>, QueueError> {
         if report.to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
@@ -38,8 +38,7 @@ impl Relay {
             return Ok(None);
         }
         let (to, found) = self.addressed(report.to).await?;
-        // A report of a failure or a delay is never dropped.
-        if report.kind.is_success() && self.drops_report(&to, &found).await? {
+        if report.kind.may_be_dropped() && self.drops_report(&to, &found).await? {
             return Ok(None);
         }
         let printed = report.print().await;
@@ -88,12 +87,11 @@ impl Relay {
         let mut item = Item::new(part, pending.row, (body, pending.size), now);
         let arrival = item.arrival();
         match self.queue().update(&mut item).await {
-            Ok(()) => {
+            // With `Busy` it was there already, and may be counted.
+            Ok(()) | Err(QueueError::Busy(_)) => {
                 self.queue().count(&item);
                 Ok(Some(arrival))
             }
-            // It was there already.
-            Err(QueueError::Busy(_)) => Ok(Some(arrival)),
             Err(error) => Err(error),
         }
     }

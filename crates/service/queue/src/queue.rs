@@ -148,13 +148,11 @@ impl Queue {
         self.add_for(payer, message, vec![part]).await.map(|_| ())
     }
 
-    /// Whether a report to a destination may be added. Its memory is not reserved.
-    pub(crate) async fn has_room_for_report(&self, destination: &str) -> Result<bool, QueueError> {
-        match self.reserve(Payer::of_report("", destination), 0).await {
-            Ok(_) => Ok(true),
-            Err(QueueError::ReportsFull { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+    /// An error if there is no room for a report to a destination. Nothing is reserved.
+    pub(crate) async fn check_report(&self, destination: &str) -> Result<(), QueueError> {
+        let payer = Payer::of_report("", destination);
+        self.check_room(1, payer.as_ref()).await?;
+        self.reserve(payer, 0).await.map(drop)
     }
 
     /// Notes that a report was dropped, because too many wait.
@@ -194,8 +192,10 @@ impl Queue {
             }
             items.push(item);
         }
-        if let Some(reserved) = reserved {
-            reserved.charge_to(&items);
+        match reserved {
+            Some(reserved) => reserved.charge_to(&items),
+            // Bounces that are relayed count, as they do when the queue is read.
+            None => items.iter().for_each(|item| self.ledger.count(item)),
         }
         self.arrivals.items.lock().extend(items.iter().map(Item::arrival));
         self.arrivals.any.notify_one();
@@ -217,8 +217,8 @@ impl Queue {
         self.ledger.count(item);
     }
 
-    /// An error if the queue has no room for so many items more. The last quarter is for what users
-    /// submit. Messages that are added at the same time may together exceed the bound.
+    /// An error if the queue has no room for so many items more. The last quarter is for what
+    /// users submit. Messages that are added at the same time may together exceed the bound.
     async fn check_room(&self, more: u64, payer: Option<&Payer>) -> Result<(), QueueError> {
         let limit = self.ledger.items_max();
         let most = match payer {

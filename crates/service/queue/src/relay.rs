@@ -129,8 +129,8 @@ impl Relay {
         self.queue.set_account_octets_max(octets);
     }
 
-    /// Sets how many items may wait in the queue, for all clones. The last quarter is for users who
-    /// submit mail. Reports to other domains have an eighth.
+    /// Sets how many items may wait in the queue, for all clones. The last quarter is for users
+    /// who submit mail. Reports to other domains have an eighth.
     pub fn set_items_max(&self, items: u64) {
         self.queue.set_items_max(items);
     }
@@ -354,16 +354,18 @@ impl Relay {
         }
     }
 
-    /// Whether a report is dropped, because too many wait. RFC 3461 §5.2.3 wants a report for each
-    /// delivery whose sender asks for it (§4.1). But senders are strangers, and may ask for any
-    /// number.
+    /// Whether a report is dropped, because too many wait. RFC 3461 §5.2.3 (a) requires a report
+    /// of each delivery whose sender requests it (§4.1). But strangers may request any number.
     pub(crate) async fn drops_report(&self, to: &str, found: &Addressed) -> Result<bool, QueueError> {
         let Addressed::At(domain) = found else { return Ok(false) };
-        let has_room = self.queue.has_room_for_report(domain).await?;
-        if !has_room {
-            self.note_dropped_report(to, &QueueError::ReportsFull { domain: domain.clone() });
+        match self.queue.check_report(domain).await {
+            Ok(()) => Ok(false),
+            Err(error @ (QueueError::ReportsFull { .. } | QueueError::Full { .. })) => {
+                self.note_dropped_report(to, &error);
+                Ok(true)
+            }
+            Err(error) => Err(error),
         }
-        Ok(!has_room)
     }
 
     fn note_dropped_report(&self, to: &str, error: &QueueError) {

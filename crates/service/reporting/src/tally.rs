@@ -26,8 +26,8 @@ const NAMES_LEN_MAX: usize = 512 * 1024;
 const LEN_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a domain in the three tables that have it, without its name and its rows.
 const DOMAIN_BYTES: usize = 320;
-/// Bytes that the counts of one kind of report take at most: the rows, the last of which may exceed
-/// the bound, and the names in two tables.
+/// Bytes that the counts of one kind of report take at most: the rows, the last of which may
+/// exceed the bound, and the names in two tables.
 pub(crate) const TALLIES_BYTES_MAX: usize =
     LEN_MAX + TALLY_LEN_MAX + 2 * NAMES_LEN_MAX + DOMAINS_MAX * DOMAIN_BYTES;
 /// Octets of one registered domain among them.

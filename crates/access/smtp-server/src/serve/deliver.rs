@@ -310,8 +310,9 @@ fn report_nothing(envelope: &mut Outgoing) {
     envelope.to.iter_mut().for_each(|to| to.notify = Some(Notify::NEVER));
 }
 
-/// Nothing proves that the mail is of its sender, who may be a victim. A request for a report of
-/// success counts as not made: RFC 3461 §6.2 lets a host withhold such reports for security.
+/// Nothing proves that the mail is of its sender, who may be a victim. So a request for a report
+/// of success counts as not made. RFC 3461 §5.2.3 (a) requires that report, also if the sender is
+/// forged.
 fn report_no_success(envelope: &mut Outgoing) {
     let requests = envelope.to.iter_mut().filter_map(|to| to.notify.as_mut());
     requests.for_each(|notify| notify.success = false);

@@ -66,8 +66,8 @@ impl Driver {
 
     /// A message of a user, or of a host that is not verified.
     async fn unverified(&self, message: Bytes, trace_len: usize) -> Verified {
-        // RFC 8601 §5: a user has written all of the message. Other hosts here are trusted to have
-        // removed such fields.
+        // RFC 8601 §5: a user has written all of the message. Other hosts here are trusted to
+        // have removed such fields.
         let message = match self.service.role {
             Role::Submission => {
                 let host = self.service.options.host.clone();

@@ -64,8 +64,8 @@ const TABLES: [u64; 7] = [
 ];
 /// Bytes of all tables.
 const TABLES_BYTES: u64 = sum(&TABLES);
-/// Bytes for the items of the queue: 200,000 of them if each has a destination of its own with the
-/// longest name.
+/// Bytes for the items of the queue: 200,000 of them if each has a destination of its own with
+/// the longest name.
 const SCHEDULE_BYTES_MAX: u64 = 512 << 20;
 /// The least of them: some 1,600 items. With 1 MiB more, a machine of 256 MiB would be too small.
 const SCHEDULE_BYTES_LEAST: u64 = 4 << 20;

@@ -98,8 +98,8 @@ pub struct Verdict {
     pub author: String,
     /// The client's name in DNS, if it leads back to its address (RFC 8601 §2.7.3, iprev).
     pub client_name: Option<String>,
-    /// Whether SPF passes for the domain of the reverse path, or DKIM for that domain or one above
-    /// it. False for the null path.
+    /// Whether SPF passes for the domain of the reverse path, or DKIM for that domain or one
+    /// above it. False for the null path.
     pub is_sender_proven: bool,
     /// The row of the message in a report about the author's domain. `None` if the domain has no
     /// policy or requests no report, or if a necessary look-up failed.
@@ -422,7 +422,7 @@ fn mail_from_domain(client: &Client) -> &str {
 /// Whether a method passes for the domain of the reverse path.
 fn proves_sender(client: &Client, spf: &SpfOutput, dkim: &[DkimOutput<'_>]) -> bool {
     let Some((_, domain)) = client.from.rsplit_once('@') else { return false };
-    // RFC 6376 §3.5: `d=` is the domain that is responsible. It is responsible for names below it.
+    // RFC 6376 §3.5: the domain of `d=` is responsible, also for names below it (`i=`).
     let covers = |signer: &str| {
         let at = domain.len().checked_sub(signer.len()).filter(|_| !signer.is_empty());
         let parts = at.and_then(|at| domain.split_at_checked(at));

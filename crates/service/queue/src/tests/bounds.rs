@@ -92,3 +92,43 @@ async fn reports_of_failures_are_not_dropped() {
     assert_eq!(left, ["d0.test", "d1.test", "y.test"]);
     assert_eq!(world.relay.queue().dropped_reports(), 2);
 }
+
+/// Each message that waits may cause one, to a sender of a stranger's choice.
+#[tokio::test]
+async fn reports_of_delays_leave_room_for_users() {
+    let mut world = World::new().await;
+    world.relay.set_items_max(16);
+    for sender in ["x@d0.test", "x@d1.test"] {
+        report_to(&world, sender).await;
+    }
+    world.accept("bo@y.test", &["a@x.test"]).await;
+    for away in ["d0.test", "d1.test", "x.test", "y.test"] {
+        world.script(away, [Script::Unreachable(busy())]);
+    }
+    world.run_at(START + 5 * HOUR, 3).await;
+    let mut left: Vec<_> = world.items().await.into_iter().map(|item| item.destination).collect();
+    left.sort();
+    assert_eq!(left, ["d0.test", "d1.test", "x.test"]);
+    assert_eq!(world.relay.queue().dropped_reports(), 1);
+}
+
+/// Bounces of other hosts look like reports of this one, before a restart and after it.
+#[tokio::test]
+async fn a_restart_changes_no_count() {
+    let world = World::new().await;
+    world.relay.set_items_max(16);
+    report_to(&world, "x@d0.test").await;
+    let bounce = world.accept("", &["a@x.test"]).await;
+    report_to(&world, "x@d1.test").await;
+    assert_eq!((world.items().await.len(), world.relay.queue().dropped_reports()), (2, 1));
+    let delivery = world.relay.delivery().clone();
+    let queue = Queue::open(delivery.clone()).await.unwrap();
+    let world = World { relay: Relay::new(queue, delivery, "mail.example.org"), ..world };
+    world.relay.set_items_max(16);
+    report_to(&world, "x@d1.test").await;
+    assert_eq!((world.items().await.len(), world.relay.queue().dropped_reports()), (2, 1));
+    world.relay.queue().remove(&bounce[0]).await.unwrap();
+    report_to(&world, "x@d1.test").await;
+    let left: Vec<_> = world.items().await.into_iter().map(|item| item.destination).collect();
+    assert_eq!(left, ["d0.test", "d1.test"]);
+}
