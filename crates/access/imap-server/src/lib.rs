@@ -82,5 +82,6 @@ pub use gmail::fuzzing;
 pub use heavy::Heavy;
 pub use keys::KeyCache;
 pub use options::{ClearTextLogin, ImapOptions};
+pub use posthaste_sharing::{SHARED_BYTES_LEAST, SHARED_BYTES_MAX};
 pub use progress::ProgressTimes;
 pub use service::{AdministrativeAct, ImapService, RecordOfActs};

@@ -181,6 +181,13 @@ impl ImapService {
         self
     }
 
+    /// Sets how many bytes are for what accounts see of others.
+    #[must_use]
+    pub fn with_shared_bytes(mut self, bytes: u64) -> Self {
+        self.shared = self.shared.with_bytes_max(bytes);
+        self
+    }
+
     /// Sets the search index. Services that follow each other share it.
     #[must_use]
     pub fn with_index(mut self, index: SearchIndex) -> Self {

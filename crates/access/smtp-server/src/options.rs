@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use posthaste_directory::Network;
+
 /// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -82,6 +84,9 @@ pub struct SmtpOptions {
     /// Domains, in normal form, whose mail is taken from everybody ([`Role::Smtp`]) and sent on to
     /// the server that has their recipients. Without `relays` none is.
     pub relay_domains: HashSet<String>,
+    /// Hosts whose senders get reports of success although their mail is not verified: relays of
+    /// one's own, and programs of this machine ([`Role::Smtp`]).
+    pub trusted_networks: Vec<Network>,
 }
 
 impl SmtpOptions {
@@ -104,6 +109,7 @@ impl SmtpOptions {
             relays: false,
             relays_to_addresses: false,
             relay_domains: HashSet::new(),
+            trusted_networks: Vec::new(),
         }
     }
 }

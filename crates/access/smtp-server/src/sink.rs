@@ -26,6 +26,9 @@ pub enum RelayRefusal {
         /// The limit.
         limit: u64,
     },
+    /// The queue has as many messages as it may have.
+    #[error("the queue has no room for more messages")]
+    QueueFull,
     /// The message could not be kept.
     #[error(transparent)]
     Delivery(#[from] DeliveryError),
@@ -37,6 +40,7 @@ impl From<QueueError> for RelayRefusal {
             QueueError::Delivery(error) => error.into(),
             QueueError::Store(error) => DeliveryError::Store(error).into(),
             QueueError::AccountFull { limit, .. } => Self::AccountFull { limit },
+            QueueError::Full { .. } => Self::QueueFull,
             error => DeliveryError::Interrupted(error.to_string()).into(),
         }
     }

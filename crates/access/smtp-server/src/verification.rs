@@ -27,6 +27,9 @@ pub(crate) struct Verified {
     pub(crate) is_quarantined: bool,
     /// The client's name in DNS, if it was looked up and leads back to its address.
     pub(crate) client_name: Option<String>,
+    /// Whether the sender gets the reports of success that it requests: it is a user, a trusted
+    /// host brings its message, or SPF or DKIM passes for the domain of the reverse path.
+    pub(crate) is_sender_proven: bool,
     /// The reserved memory of the copy. The message as it came is kept, too.
     pub(crate) memory: Option<BytePermit>,
 }

@@ -247,7 +247,7 @@ fn the_defaults_start_in_a_group_of_256_mib() {
     let plan = server.logged("memory: at most");
     assert!(plan.iter().any(|line| line.contains("192.0 MiB")), "the group's limit was not seen: {plan:?}");
     let mut client = login(&server);
-    let answer = append(&mut client, &large(256 << 10));
+    let answer = append(&mut client, &large(200 << 10));
     assert!(answer.starts_with("t OK"), "{answer}");
     let answer = append(&mut client, &large(20 * MIB));
     assert!(answer.starts_with("t NO [TOOBIG]") || answer.starts_with("t NO [LIMIT]"), "{answer}");
@@ -280,7 +280,7 @@ const WORST: [&str; 20] = [
 ];
 
 /// Attacks of one session that needs no memory for messages: a server with 16 connections and
-/// messages of 512 KiB has room for them.
+/// messages of 256 KiB has room for them.
 const OF_ONE_SESSION: [&str; 6] = ["noops", "deflate-bomb", "list", "wildcards", "search-tree", "sets"];
 
 fn named(names: &'static [&'static str]) -> impl Iterator<Item = &'static Attack> {

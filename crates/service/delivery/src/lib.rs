@@ -67,7 +67,7 @@ pub use memory::SummaryMemory;
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use prepared::{NewMessage, Prepared, SummariesHeld};
-pub use quota::{MESSAGE_COST, Quota, QuotaReservation, Usage};
+pub use quota::{MESSAGE_COST, QUOTAS_BYTES_MAX, Quota, QuotaReservation, Usage};
 pub use renew::Renewals;
 pub use rich::StoredForms;
 pub use sample::Sample;

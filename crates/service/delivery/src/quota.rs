@@ -45,6 +45,8 @@ const BELIEVED: Duration = Duration::from_secs(60);
 /// Accounts remembered before those are forgotten that nothing is on its way into: some 200 octets
 /// each.
 const REMEMBERED_MAX: usize = 16_384;
+/// Bytes of them.
+pub const QUOTAS_BYTES_MAX: u64 = 200 * REMEMBERED_MAX as u64;
 
 /// Limits; `None` for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

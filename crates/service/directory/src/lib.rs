@@ -133,3 +133,6 @@ pub use settings::{CertificateLogins, LoginSettings};
 pub use shared_groups::Group;
 pub use token::{Granted, TokenCheck, TokenError};
 pub use url_keys::{UrlKey, UrlKeys};
+
+/// Bytes that the tables of failed logins and of remembered passwords take at most.
+pub const LOGINS_BYTES_MAX: u64 = throttle::SCORES_BYTES_MAX + verified::REMEMBERED_BYTES_MAX;

@@ -58,6 +58,8 @@ const TRUSTED_SHARES: u64 = 64;
 /// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
 /// each of four tables, under an attack.
 const ENTRIES: usize = 65_536;
+/// Bytes of all four tables.
+pub(crate) const SCORES_BYTES_MAX: u64 = 4 * 2 * 40 * ENTRIES as u64;
 
 #[derive(Clone, Copy)]
 struct Score {

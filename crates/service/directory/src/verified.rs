@@ -15,6 +15,8 @@ use crate::recent::Recent;
 /// Passwords remembered per generation: 32,768 × 2 × about 40 bytes is 2.6 MiB at most. More
 /// accounts than that at a time only cost a hash now and then.
 const REMEMBERED: usize = 32_768;
+/// Bytes of both generations.
+pub(crate) const REMEMBERED_BYTES_MAX: u64 = 2 * 40 * REMEMBERED as u64;
 
 /// Recently verified passwords.
 pub(crate) struct Verified {

@@ -202,6 +202,15 @@ impl Filter {
         Self { accounts, ..self }
     }
 
+    /// With this many bytes for compiled scripts, at least [`crate::SCRIPTS_BYTES_LEAST`]. All
+    /// clones share them.
+    #[must_use]
+    pub fn with_scripts_bytes(self, bytes: u64) -> Self {
+        self.cache.set_bytes_max(bytes / 2);
+        self.events.set_bytes_max(bytes / 2);
+        self
+    }
+
     /// Reports, which the way out delivers, go through the administrator's scripts, too.
     fn note_site(&self) {
         if let Some(relay) = &self.relay {

@@ -183,7 +183,7 @@ impl Filter {
             return Err(failed.unwrap_or_else(|| nobody_took(group, &refused)));
         }
         self.report_members(&mail, message, refused).await;
-        // RFC 3461 §5.2.7.3: what a list does is no part of the delivery to it.
+        // RFC 3461 §5.2.7.1: what a list does is no part of the delivery to it.
         Ok(Some(if group.owner.is_some() { Success::Delivered } else { Success::Expanded }))
     }
 
@@ -399,7 +399,7 @@ fn is_over_quota(error: &DeliveryError) -> bool {
 /// The sender for the members, and the reports that it has requested.
 fn sender_of<'m>(group: &'m Group, from: &'m str, requested: DsnRequest<'m>) -> (&'m str, DsnRequest<'m>) {
     match &group.owner {
-        // RFC 5321 §4.5.5: mail without a sender gets none. RFC 3461 §5.2.7.3: the sender of a
+        // RFC 5321 §4.5.5: mail without a sender gets none. RFC 3461 §5.2.7.1: the sender of a
         // list has requested nothing.
         Some(owner) if !from.is_empty() => (owner.as_str(), DsnRequest::default()),
         _ => (from, requested),

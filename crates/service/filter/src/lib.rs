@@ -42,6 +42,6 @@ pub use filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 pub use local::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use mail::RemoteClient;
 pub use required_extensions::RequiredExtensions;
-pub use scripts::compile;
+pub use scripts::{SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX, compile};
 pub use site::{SiteError, SiteFolders, SiteScripts};
 pub use world::{Cause, delivery_item, zone_minutes};

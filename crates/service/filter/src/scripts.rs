@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use posthaste_directory::{Account, Directory, SCRIPT_BYTES_MAX, ScriptError};
@@ -11,15 +12,19 @@ use tokio::runtime::Handle;
 
 use crate::permit::RunPermit;
 
-/// Octets of source and of regular expressions whose compiled forms are kept. A compiled script
-/// takes some times its source: twice as much would be a share of the server's memory that its plan
-/// does not count.
-const KEPT_BYTES_MAX: usize = 8 << 20;
-/// Bytes of compiled scripts that one account may have, included ones counted. That is four scripts
-/// full of regular expressions, or the largest number of scripts without them.
-const ACCOUNT_BYTES_MAX: usize = 32 << 20;
-/// The bytes that an account counts in addition to its source.
+/// Bytes of compiled scripts that a filter keeps by default. Half is for those that run at
+/// delivery, half for those of mailboxes. No account has more than such a half, included scripts
+/// counted.
+pub const SCRIPTS_BYTES_MAX: u64 = 24 << 20;
+/// The least of them: each half has room for one script full of regular expressions, which take
+/// 8 MiB.
+pub const SCRIPTS_BYTES_LEAST: u64 = 18 << 20;
+/// Bytes of a compiled script for each of its source, without its regular expressions.
+const SOURCE_FACTOR: usize = 3;
+/// The bytes that an account counts in addition to its scripts.
 const ENTRY_BYTES: usize = 1024;
+/// Why a script of an account is not compiled.
+const TOO_MANY: &str = "the account's scripts together take too much memory";
 
 /// Bytes of scripts that are dropped where they are: some tens of microseconds.
 const DROPPED_HERE_MAX: usize = 8 * 1024;
@@ -77,9 +82,18 @@ impl Drop for Scripts {
 }
 
 /// The accounts' scripts.
-#[derive(Default)]
 pub(crate) struct Cache {
     contents: Mutex<Contents>,
+    /// Bytes of all of them at most.
+    bytes_max: AtomicUsize,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        let cache = Self { contents: Mutex::default(), bytes_max: AtomicUsize::new(0) };
+        cache.set_bytes_max(SCRIPTS_BYTES_MAX / 2);
+        cache
+    }
 }
 
 #[derive(Default)]
@@ -89,6 +103,11 @@ struct Contents {
 }
 
 impl Cache {
+    /// Sets how many bytes are kept, from the next compilation on.
+    pub(crate) fn set_bytes_max(&self, bytes: u64) {
+        self.bytes_max.store(usize::try_from(bytes).unwrap_or(usize::MAX), Ordering::Release);
+    }
+
     /// The scripts of an account, whose active one has this name, if they are as they were when
     /// they were compiled.
     pub(crate) fn known(&self, account: &Account, active: &str) -> Option<Arc<Scripts>> {
@@ -116,47 +135,110 @@ impl Cache {
         let work = tokio::task::spawn_blocking(move || {
             // The thread holds the permit, not the task that waits for it.
             let _permit = permit;
-            let scripts = Arc::new(compile_all(all, &active, changes));
-            cache.keep(id, Arc::clone(&scripts));
+            let bytes_max = cache.bytes_max.load(Ordering::Acquire);
+            let scripts = Arc::new(compile_all(all, &active, changes, bytes_max));
+            cache.keep(id, Arc::clone(&scripts), bytes_max);
             scripts
         });
         work.await.map_err(|_| ScriptError::NoScript("that compiles".into()))
     }
 
-    fn keep(&self, account: AccountId, scripts: Arc<Scripts>) {
+    fn keep(&self, account: AccountId, scripts: Arc<Scripts>, bytes_max: usize) {
         let mut kept = self.contents.lock();
-        kept.bytes += scripts.bytes;
-        if let Some(old) = kept.accounts.insert(account, scripts) {
-            kept.bytes -= old.bytes;
-        }
-        while kept.bytes > KEPT_BYTES_MAX {
+        kept.remove(account);
+        while kept.bytes + scripts.bytes > bytes_max {
             // Any other goes: at this size nearly all fit, and reading one again costs little.
-            let Some(other) = kept.accounts.keys().copied().find(|id| *id != account) else { break };
-            if let Some(old) = kept.accounts.remove(&other) {
-                kept.bytes -= old.bytes;
-            }
+            let Some(other) = kept.accounts.keys().next().copied() else { break };
+            kept.remove(other);
+        }
+        kept.bytes += scripts.bytes;
+        kept.accounts.insert(account, scripts);
+    }
+}
+
+impl Contents {
+    fn remove(&mut self, account: AccountId) {
+        if let Some(old) = self.accounts.remove(&account) {
+            self.bytes -= old.bytes;
         }
     }
 }
 
-fn compile_all(all: Vec<posthaste_directory::Script>, active: &str, changes: u64) -> Scripts {
-    let compiled = |text: &str| compile(text).map(Arc::new).map_err(|errors| log_line(&errors.to_string()));
+/// Compiles what an account needs, in at most this many bytes.
+fn compile_all(
+    all: Vec<posthaste_directory::Script>,
+    active: &str,
+    changes: u64,
+    bytes_max: usize,
+) -> Scripts {
+    let mut bytes = ENTRY_BYTES;
+    let mut compiled = |text: &str| -> Compiled {
+        let source = SOURCE_FACTOR * text.len();
+        if bytes + source > bytes_max {
+            return Err(TOO_MANY.to_owned());
+        }
+        let script = compile(text).map_err(|errors| log_line(&errors.to_string()))?;
+        let taken = source + script.regex_bytes_max();
+        if bytes + taken > bytes_max {
+            return Err(TOO_MANY.to_owned());
+        }
+        bytes += taken;
+        Ok(Arc::new(script))
+    };
     let text = all.iter().find(|script| script.name == active).map(|script| script.text.as_str());
-    let mut bytes = ENTRY_BYTES + text.map_or(0, str::len);
-    let script = text.map_or_else(|| Err("it is not there".to_owned()), compiled);
-    bytes += script.as_ref().map_or(0, |script| script.regex_bytes_max());
+    let script = text.map_or_else(|| Err("it is not there".to_owned()), &mut compiled);
     let includes = script.as_ref().is_ok_and(|script| script.extensions().has(Extension::Include));
     let mut others = HashMap::new();
     if includes {
-        for script in all {
-            bytes += script.text.len();
-            let included = match bytes {
-                ..=ACCOUNT_BYTES_MAX => compiled(&script.text),
-                _ => Err("the account's scripts together have too many regular expressions".to_owned()),
-            };
-            bytes += included.as_ref().map_or(0, |script| script.regex_bytes_max());
-            others.insert(script.name, included);
+        for one in all {
+            let included = if one.name == active { script.clone() } else { compiled(&one.text) };
+            others.insert(one.name, included);
         }
     }
     Scripts { changes, name: active.to_owned(), bytes, active: script, others }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(name: &str, text: String) -> posthaste_directory::Script {
+        posthaste_directory::Script { name: name.to_owned(), text }
+    }
+
+    #[test]
+    fn the_scripts_of_an_account_take_no_more_than_all_may() {
+        const BYTES_MAX: usize = 64 * 1024;
+        let plain = |len: usize| format!("# {}\r\nkeep;\r\n", "x".repeat(len));
+        let mut all = vec![script("main", "require \"include\"; include \"a\";".to_owned())];
+        all.extend(["a", "b", "c", "d"].map(|name| script(name, plain(8 * 1024))));
+        let scripts = compile_all(all, "main", 1, BYTES_MAX);
+        assert!(scripts.active.is_ok() && scripts.bytes <= BYTES_MAX, "{} bytes", scripts.bytes);
+        let refused = scripts.others.values().filter(|one| one.as_ref().is_err_and(|why| why == TOO_MANY));
+        assert_eq!((scripts.others.len(), refused.count()), (5, 2));
+        // Alone it is too large, too.
+        let scripts = compile_all(vec![script("main", plain(32 * 1024))], "main", 1, BYTES_MAX);
+        assert!(scripts.active.as_ref().is_err_and(|why| why == TOO_MANY));
+        assert_eq!(scripts.bytes, ENTRY_BYTES);
+    }
+
+    #[test]
+    fn kept_scripts_have_a_bound() {
+        let cache = Cache::default();
+        let account = |n| AccountId(posthaste_mail_model::Id::new(n, 1));
+        let of = |bytes| {
+            let mut scripts = Scripts::none();
+            scripts.bytes = bytes;
+            Arc::new(scripts)
+        };
+        for n in 0..10 {
+            cache.keep(account(n), of(300), 1000);
+            cache.keep(account(n), of(400), 1000);
+            assert!(cache.contents.lock().bytes <= 1000);
+        }
+        assert_eq!(cache.contents.lock().accounts.len(), 2);
+        cache.keep(account(10), of(1000), 1000);
+        let kept = cache.contents.lock();
+        assert_eq!((kept.accounts.len(), kept.bytes), (1, 1000));
+    }
 }

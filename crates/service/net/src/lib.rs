@@ -55,7 +55,9 @@ mod turns;
 mod unix;
 
 pub use accounts::rate::{HOUR, Rate};
-pub use accounts::{AccountLimit, AccountLimits, AccountShare, Accounts, Copier, SubmissionRefused};
+pub use accounts::{
+    AccountLimit, AccountLimits, AccountShare, Accounts, COPIES_BYTES_MAX, Copier, SubmissionRefused,
+};
 pub use before_login::CommandsBeforeLogin;
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};
 pub use certificates::{Certificates, ClientCertificates, Expiry, Pair, TlsSettings, TlsVersion};

@@ -37,6 +37,18 @@ pub enum QueueError {
         /// The limit.
         limit: u64,
     },
+    /// Too many reports to other domains wait already, or too many to this one.
+    #[error("too many reports to other domains wait, or too many to {domain}")]
+    ReportsFull {
+        /// The registered domain.
+        domain: String,
+    },
+    /// The queue has as many items as it may have.
+    #[error("the queue has no room: it may have {limit} items, a quarter of them for users")]
+    Full {
+        /// The limit.
+        limit: u64,
+    },
     /// The item was changed by others again and again.
     #[error("item {0} is being changed by others; try again")]
     Busy(u32),

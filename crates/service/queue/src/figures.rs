@@ -77,6 +77,8 @@ pub struct Figures {
     pub states: [(ItemState, u64); 4],
     /// Messages by age.
     pub ages: Vec<(&'static str, u64)>,
+    /// Reports to other domains that were dropped since the start, because too many wait.
+    pub dropped_reports: u64,
     /// The totals.
     pub done: Totals,
 }

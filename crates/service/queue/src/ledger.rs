@@ -1,4 +1,8 @@
-//! The octets that wait because of each account, and their bound.
+//! The octets that wait because of each account, the reports that wait, and their bounds.
+//!
+//! Reports of this server to other domains count by the registered domain of the recipient: a
+//! stranger can request them. So do bounces of other hosts that are relayed, which look the same.
+//! The whole queue has a bound of items, of which reports have an eighth.
 //!
 //! A message counts once, however many destinations it has: its body is stored once. Mail that an
 //! account submits and mail that the server forwards for it are counted separately. So a flood of
@@ -13,25 +17,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use posthaste_directory::registered_domain;
 use posthaste_mail_model::BodyId;
 
-use crate::item::{Envelope, Item, ItemId};
+use crate::item::{Envelope, Item, ItemId, Local, TlsRequirement};
 
 /// The age that counts may have, in milliseconds, when a message is refused because of them. To
 /// read a queue of 100,000 messages takes under a second.
 const OLD_MS: u64 = 10_000;
 
+/// The same before a report is dropped. Strangers can cause that again and again.
+const OLD_FOR_REPORTS_MS: u64 = 60_000;
+
+/// Items of the queue by default. The schedule then takes 250 MB if each has a destination of
+/// its own ([`crate::SCHEDULED_BYTES_MAX`]).
+const ITEMS_MAX: u64 = 100_000;
+/// Reports among them at most: an eighth, and no more than this many. Usual ones have some 8 KiB.
+const REPORTS_MAX: u64 = 10_000;
+/// Octets of all reports that wait. The header that a report quotes has at most 32 KiB.
+const REPORT_OCTETS_MAX: u64 = 256 << 20;
+/// The share of one registered domain in both is one of this many.
+const REPORT_SHARES: u64 = 16;
+
 /// Items that are counted before the queue is read again, in addition to twice those of the last
 /// reading. Items that another node has sent are forgotten then.
 const ITEMS_FIRST: usize = 10_000;
 
-/// The account because of which a message waits, by its name.
+/// Because of whom a message waits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Payer {
     /// The account that submitted the message.
     Submitter(String),
     /// The server sends the message on for it: by a forward or a script.
     SentOn(String),
+    /// Nobody with an account: a report of this server to an address of this registered domain.
+    Report(String),
 }
 
 impl Payer {
@@ -41,26 +61,55 @@ impl Payer {
         Self::named(account.as_ref(), sent_on_by.as_ref())
     }
 
+    /// The payer of a report to a destination; `None` if that is this server. Other mail has a
+    /// sender.
+    pub fn of_report(from: &str, destination: &str) -> Option<Self> {
+        let domain = TlsRequirement::split(destination).0;
+        let is_report = from.is_empty() && Local::of(domain).is_none();
+        is_report.then(|| Self::Report(registered_domain(domain).to_owned()))
+    }
+
     fn named(submitter: Option<&String>, sent_on_by: Option<&String>) -> Option<Self> {
         let sent_on = || sent_on_by.cloned().map(Self::SentOn);
         submitter.cloned().map(Self::Submitter).or_else(sent_on)
     }
 
-    /// The account.
-    pub fn account(&self) -> &str {
-        let (Self::Submitter(account) | Self::SentOn(account)) = self;
-        account
+    /// The account, or the domain of a report.
+    pub fn name(&self) -> &str {
+        let (Self::Submitter(name) | Self::SentOn(name) | Self::Report(name)) = self;
+        name
+    }
+
+    /// Whether the server may drop the message instead of refusing it to somebody.
+    pub const fn is_report(&self) -> bool {
+        matches!(self, Self::Report(_))
     }
 }
 
 /// The counts of one queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Octets that may wait for each payer; 0: any number.
+    /// Octets that may wait for each account; 0: any number.
     max: AtomicU64,
+    /// Items that the queue may have.
+    items_max: AtomicU64,
+    /// Reports that were dropped since the start.
+    dropped: AtomicU64,
     counts: Mutex<PayerCounts>,
     /// Held while the queue is read.
     pub(crate) reading: tokio::sync::Mutex<()>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            max: AtomicU64::new(0),
+            items_max: AtomicU64::new(ITEMS_MAX),
+            dropped: AtomicU64::new(0),
+            counts: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -71,14 +120,18 @@ struct PayerCounts {
     read: usize,
     items: HashMap<ItemId, (Arc<Payer>, BodyId)>,
     payers: HashMap<Arc<Payer>, WaitingMail>,
+    /// Items and octets of all reports.
+    reports: (u64, u64),
     is_being_read: bool,
     /// Items that left the queue since a reading began.
     removed: HashSet<ItemId>,
 }
 
-/// The mail that waits because of one account.
+/// The mail that waits because of one payer.
 #[derive(Debug, Default)]
 struct WaitingMail {
+    /// Items, and messages that are being added.
+    items: u64,
     /// Octets of all bodies, and of messages that are being added.
     octets: u64,
     bodies: HashMap<BodyId, CountedBody>,
@@ -99,9 +152,10 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// The fields of an item; `None` if the item counts for no account.
+    /// The fields of an item; `None` if the item counts for nobody.
     pub fn of(item: &Item) -> Option<Self> {
-        let payer = Payer::named(item.account.as_ref(), item.sent_on_by.as_ref())?;
+        let account = Payer::named(item.account.as_ref(), item.sent_on_by.as_ref());
+        let payer = account.or_else(|| Payer::of_report(&item.from, &item.destination))?;
         Some(Self { id: item.id, payer: Arc::new(payer), body: (item.body, item.size) })
     }
 }
@@ -122,47 +176,81 @@ impl PayerCounts {
             return;
         }
         let waiting = self.payers.entry(Arc::clone(payer)).or_default();
-        let counted = waiting.bodies.entry(body).or_insert_with(|| {
-            waiting.octets += octets;
-            CountedBody { octets, items: 0 }
-        });
+        let counted = waiting.bodies.entry(body).or_insert(CountedBody { octets, items: 0 });
         counted.items += 1;
+        let more = if counted.items == 1 { octets } else { 0 };
+        self.charge(payer, more);
+    }
+
+    /// Counts one item more, with these octets.
+    fn charge(&mut self, payer: &Arc<Payer>, octets: u64) {
+        let waiting = self.payers.entry(Arc::clone(payer)).or_default();
+        waiting.items += 1;
+        waiting.octets = waiting.octets.saturating_add(octets);
+        if payer.is_report() {
+            self.reports.0 += 1;
+            self.reports.1 = self.reports.1.saturating_add(octets);
+        }
     }
 
     fn remove(&mut self, id: ItemId) {
         let Some((payer, body)) = self.items.remove(&id) else { return };
         let Some(waiting) = self.payers.get_mut(&payer) else { return };
+        let mut octets = 0;
         if let Some(counted) = waiting.bodies.get_mut(&body) {
             counted.items -= 1;
             if counted.items == 0 {
-                let octets = counted.octets;
+                octets = counted.octets;
                 waiting.bodies.remove(&body);
-                self.take_back(&payer, octets);
             }
         }
+        self.take_back(&payer, octets);
     }
 
+    /// Counts one item less, with these octets.
     fn take_back(&mut self, payer: &Arc<Payer>, octets: u64) {
+        if payer.is_report() {
+            self.reports.0 = self.reports.0.saturating_sub(1);
+            self.reports.1 = self.reports.1.saturating_sub(octets);
+        }
         let Some(waiting) = self.payers.get_mut(payer) else { return };
+        waiting.items = waiting.items.saturating_sub(1);
         waiting.octets = waiting.octets.saturating_sub(octets);
-        if waiting.octets == 0 && waiting.bodies.is_empty() {
+        if waiting.items == 0 && waiting.octets == 0 && waiting.bodies.is_empty() {
             self.payers.remove(payer);
         }
     }
 }
 
 impl Ledger {
-    /// Sets the bound for each account; 0: none.
+    /// Sets the bound of octets for each account; 0: none.
     pub fn set_max(&self, octets: u64) {
         self.max.store(octets, Ordering::Release);
-        if octets == 0 {
-            *self.counts.lock() = PayerCounts::default();
-        }
     }
 
-    /// The limit; 0 means no limit.
+    /// The limit of octets for each account; 0 means no limit.
     pub fn max(&self) -> u64 {
         self.max.load(Ordering::Acquire)
+    }
+
+    /// Sets the bound of the queue in items.
+    pub fn set_items_max(&self, items: u64) {
+        self.items_max.store(items, Ordering::Release);
+    }
+
+    /// Items that the queue may have.
+    pub fn items_max(&self) -> u64 {
+        self.items_max.load(Ordering::Acquire)
+    }
+
+    /// Notes that a report was dropped.
+    pub fn note_dropped(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reports that were dropped since the start.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// Whether the queue has to be read before anything is counted.
@@ -172,19 +260,48 @@ impl Ledger {
 
     /// Whether the queue may be read again before a message is refused.
     pub fn is_old(&self, now_ms: u64) -> bool {
-        self.counts.lock().read_at.is_none_or(|read| now_ms.abs_diff(read) >= OLD_MS)
+        self.is_older(OLD_MS, now_ms)
+    }
+
+    /// The same before a message of this payer is refused or dropped.
+    pub fn is_old_for(&self, payer: &Payer, now_ms: u64) -> bool {
+        self.is_older(if payer.is_report() { OLD_FOR_REPORTS_MS } else { OLD_MS }, now_ms)
+    }
+
+    fn is_older(&self, age_ms: u64, now_ms: u64) -> bool {
+        self.counts.lock().read_at.is_none_or(|read| now_ms.abs_diff(read) >= age_ms)
     }
 
     /// Counts a message that is about to be added. `None` if there is no room for it.
     pub fn reserve(self: &Arc<Self>, payer: &Arc<Payer>, octets: u64) -> Option<Reserved> {
-        let (max, mut counts) = (self.max(), self.counts.lock());
-        let there = counts.payers.get(payer).map_or(0, |waiting| waiting.octets);
-        let sum = there.saturating_add(octets);
-        if max > 0 && sum > max {
+        let mut counts = self.counts.lock();
+        let there = counts.payers.get(payer).map_or((0, 0), |waiting| (waiting.items, waiting.octets));
+        let has_room = match &**payer {
+            Payer::Submitter(_) | Payer::SentOn(_) => {
+                let max = self.max();
+                max == 0 || there.1.saturating_add(octets) <= max
+            }
+            Payer::Report(_) => {
+                let items_max = (self.items_max() / 8).min(REPORTS_MAX);
+                let fits = |(items, sum): (u64, u64), share: u64| {
+                    let octets_max = REPORT_OCTETS_MAX / share;
+                    items < (items_max / share).max(1) && sum.saturating_add(octets) <= octets_max
+                };
+                fits(there, REPORT_SHARES) && fits(counts.reports, 1)
+            }
+        };
+        if !has_room {
             return None;
         }
-        counts.payers.entry(Arc::clone(payer)).or_default().octets = sum;
+        counts.charge(payer, octets);
         Some(Reserved { ledger: Arc::clone(self), payer: Arc::clone(payer), octets })
+    }
+
+    /// Counts an item that was added without a reservation.
+    pub fn count(&self, item: &Item) {
+        if let Some(Counted { id, payer, body }) = Counted::of(item) {
+            self.counts.lock().add(id, &payer, body);
+        }
     }
 
     /// Notes that an item has left the queue.

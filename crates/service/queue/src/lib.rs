@@ -54,6 +54,6 @@ pub use priority::Priority;
 pub use queue::{Page, QUEUE_ACCOUNT, Queue, Wait};
 pub use relay::{Refusal, Relay, ScriptsRun, address_of};
 pub use runner::{Clock, Runner, RunnerOptions};
-pub use schedule::{Connections, ItemState, RetryTimes};
+pub use schedule::{Connections, ItemState, RetryTimes, SCHEDULED_BYTES_MAX};
 pub use success::Success;
 pub use transport::{Body, Channel, Failure, LeaseEnd, REPLY_CHARS_MAX, Sent, Transport, Unreachable};

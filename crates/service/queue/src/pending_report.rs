@@ -29,7 +29,8 @@ use crate::relay::{Addressed, RETURN_PATH, Relay, unlooked};
 use crate::report::Report;
 
 impl Relay {
-    /// Stores a report, so that an item can name it as pending. `None` if nobody can get it.
+    /// Stores a report, so that an item can name it as pending. `None` if nobody can get it. Also
+    /// if too many reports wait, and it is not of a failure.
     pub(crate) async fn prepare(&self, report: &Report<'_>) -> Result<Option<PendingReport>, QueueError> {
         if report.to.is_empty() {
             // RFC 5321 §4.5.5: no report about a report.
@@ -37,6 +38,9 @@ impl Relay {
             return Ok(None);
         }
         let (to, found) = self.addressed(report.to).await?;
+        if report.kind.may_be_dropped() && self.drops_report(&to, &found).await? {
+            return Ok(None);
+        }
         let printed = report.print().await;
         let text = self.traced(printed.text, report.now).await;
         let (message, destination) = match found {
@@ -83,8 +87,11 @@ impl Relay {
         let mut item = Item::new(part, pending.row, (body, pending.size), now);
         let arrival = item.arrival();
         match self.queue().update(&mut item).await {
-            // It was there already.
-            Ok(()) | Err(QueueError::Busy(_)) => Ok(Some(arrival)),
+            // With `Busy` it was there already, and may be counted.
+            Ok(()) | Err(QueueError::Busy(_)) => {
+                self.queue().count(&item);
+                Ok(Some(arrival))
+            }
             Err(error) => Err(error),
         }
     }

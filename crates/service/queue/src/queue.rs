@@ -39,7 +39,7 @@ pub struct Queue {
     /// Rows with this number or a later one came after this process began.
     first: ItemId,
     arrivals: Arc<Arrivals>,
-    /// The octets that wait because of each account.
+    /// What waits because of each account, and the bounds.
     ledger: Arc<Ledger>,
 }
 
@@ -138,8 +138,42 @@ impl Queue {
     /// Adds a message, durably: one item for each part. Either all are there on return, or an error
     /// says that some may not be.
     pub(crate) async fn add(&self, message: Bytes, parts: Vec<NewItem<'_>>) -> Result<Vec<Item>, QueueError> {
+        let payer = parts.first().and_then(|part| Payer::of(part.envelope));
+        self.add_for(payer, message, parts).await
+    }
+
+    /// Adds a report of this server, durably. An error if too many of them wait.
+    pub(crate) async fn add_report(&self, message: Bytes, part: NewItem<'_>) -> Result<(), QueueError> {
+        let payer = Payer::of_report(&part.envelope.from, &part.destination);
+        self.add_for(payer, message, vec![part]).await.map(|_| ())
+    }
+
+    /// An error if there is no room for a report to a destination. Nothing is reserved.
+    pub(crate) async fn check_report(&self, destination: &str) -> Result<(), QueueError> {
+        let payer = Payer::of_report("", destination);
+        self.check_room(1, payer.as_ref()).await?;
+        self.reserve(payer, 0).await.map(drop)
+    }
+
+    /// Notes that a report was dropped, because too many wait.
+    pub(crate) fn note_dropped_report(&self) {
+        self.ledger.note_dropped();
+    }
+
+    /// Reports that were dropped since the start.
+    pub(crate) fn dropped_reports(&self) -> u64 {
+        self.ledger.dropped()
+    }
+
+    async fn add_for(
+        &self,
+        payer: Option<Payer>,
+        message: Bytes,
+        parts: Vec<NewItem<'_>>,
+    ) -> Result<Vec<Item>, QueueError> {
         let size = message.len() as u64;
-        let reserved = self.reserve(parts.first().and_then(|part| Payer::of(part.envelope)), size).await?;
+        self.check_room(parts.len() as u64, payer.as_ref()).await?;
+        let reserved = self.reserve(payer, size).await?;
         let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
@@ -158,8 +192,10 @@ impl Queue {
             }
             items.push(item);
         }
-        if let Some(reserved) = reserved {
-            reserved.charge_to(&items);
+        match reserved {
+            Some(reserved) => reserved.charge_to(&items),
+            // Bounces that are relayed count, as they do when the queue is read.
+            None => items.iter().for_each(|item| self.ledger.count(item)),
         }
         self.arrivals.items.lock().extend(items.iter().map(Item::arrival));
         self.arrivals.any.notify_one();
@@ -171,20 +207,49 @@ impl Queue {
         self.ledger.set_max(octets);
     }
 
-    /// Counts the octets of a message that is about to be added, if there is a bound.
+    /// Sets how many items the queue may have.
+    pub(crate) fn set_items_max(&self, items: u64) {
+        self.ledger.set_items_max(items);
+    }
+
+    /// Notes an item that became one without [`Self::add`].
+    pub(crate) fn count(&self, item: &Item) {
+        self.ledger.count(item);
+    }
+
+    /// An error if the queue has no room for so many items more. The last quarter is for what
+    /// users submit. Messages that are added at the same time may together exceed the bound.
+    async fn check_room(&self, more: u64, payer: Option<&Payer>) -> Result<(), QueueError> {
+        let limit = self.ledger.items_max();
+        let most = match payer {
+            Some(Payer::Submitter(_)) => limit,
+            Some(Payer::SentOn(_) | Payer::Report(_)) | None => limit / 4 * 3,
+        };
+        let heads = self.store().status(&[self.mailbox]).await?;
+        let there = heads.into_iter().flatten().next().map_or(0, |head| u64::from(head.counts.messages));
+        if there.saturating_add(more) > most {
+            return Err(QueueError::Full { limit });
+        }
+        Ok(())
+    }
+
+    /// Counts the octets of a message that is about to be added.
     async fn reserve(&self, payer: Option<Payer>, octets: u64) -> Result<Option<Reserved>, QueueError> {
-        let limit = self.ledger.max();
-        let Some(payer) = payer.filter(|_| limit > 0) else { return Ok(None) };
+        let Some(payer) = payer else { return Ok(None) };
         if self.ledger.is_due() {
             self.count_all().await?;
         }
         let payer = Arc::new(payer);
         let mut reserved = self.ledger.reserve(&payer, octets);
-        if reserved.is_none() && self.ledger.is_old(self.store().unix_ms()) {
+        if reserved.is_none() && self.ledger.is_old_for(&payer, self.store().unix_ms()) {
             self.count_all().await?;
             reserved = self.ledger.reserve(&payer, octets);
         }
-        let full = || QueueError::AccountFull { account: payer.account().to_owned(), limit };
+        let name = || payer.name().to_owned();
+        let full = || match payer.is_report() {
+            true => QueueError::ReportsFull { domain: name() },
+            false => QueueError::AccountFull { account: name(), limit: self.ledger.max() },
+        };
         reserved.map(Some).ok_or_else(full)
     }
 

@@ -129,6 +129,12 @@ impl Relay {
         self.queue.set_account_octets_max(octets);
     }
 
+    /// Sets how many items may wait in the queue, for all clones. The last quarter is for users
+    /// who submit mail. Reports to other domains have an eighth.
+    pub fn set_items_max(&self, items: u64) {
+        self.queue.set_items_max(items);
+    }
+
     /// Whether an account files each message in INBOX: there is no script and no forward.
     pub(crate) fn keeps_all(&self, account: &Account) -> bool {
         let is_plain = account.scripts.active.is_none() && account.forward.is_none();
@@ -315,11 +321,14 @@ impl Relay {
     }
 
     /// Sends a message of this server, without a sender and without trace fields. It is on disk on
-    /// return, or there is nobody who could get it.
+    /// return, or there is nobody who could get it, or too many such messages wait.
     #[boxed]
     pub async fn notify(&self, to: &str, text: Bytes, tls: TlsRequirement) -> Result<(), QueueError> {
         let now = unix_time::signed(self.now());
         let (to, found) = self.addressed(to).await?;
+        if self.drops_report(&to, &found).await? {
+            return Ok(());
+        }
         let text = self.traced(text, now).await;
         let domain = match found {
             Addressed::Inbox(recipient) if self.is_filed(&text, &recipient).await? => return Ok(()),
@@ -336,7 +345,32 @@ impl Relay {
             reason: String::new(),
         };
         let message = self.signer.sign(text, Origin::Server).await?;
-        self.queue.add(message, vec![part]).await.map(|_| ())
+        match self.queue.add_report(message, part).await {
+            Err(error @ (QueueError::ReportsFull { .. } | QueueError::Full { .. })) => {
+                self.note_dropped_report(&to, &error);
+                Ok(())
+            }
+            added => added,
+        }
+    }
+
+    /// Whether a report is dropped, because too many wait. RFC 3461 §5.2.3 (a) requires a report
+    /// of each delivery whose sender requests it (§4.1). But strangers may request any number.
+    pub(crate) async fn drops_report(&self, to: &str, found: &Addressed) -> Result<bool, QueueError> {
+        let Addressed::At(domain) = found else { return Ok(false) };
+        match self.queue.check_report(domain).await {
+            Ok(()) => Ok(false),
+            Err(error @ (QueueError::ReportsFull { .. } | QueueError::Full { .. })) => {
+                self.note_dropped_report(to, &error);
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn note_dropped_report(&self, to: &str, error: &QueueError) {
+        self.queue.note_dropped_report();
+        tracing::info!(to, %error, "a report is dropped");
     }
 
     /// Finds the target and the final address of a message of this server.

@@ -34,6 +34,12 @@ pub(crate) enum ReportKind {
 }
 
 impl ReportKind {
+    /// Whether it is dropped if too many reports wait. Only a failure must be known: no host has
+    /// to report a delay (RFC 3461 §5.2.5), and strangers request reports of success.
+    pub(crate) const fn may_be_dropped(self) -> bool {
+        !matches!(self, Self::Failed)
+    }
+
     /// RFC 3464 §2.3.3.
     pub(crate) const fn action(self) -> &'static str {
         match self {

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Success {
     /// The message is in a mailbox, or a list has it, which sends it under a sender of its own
-    /// (RFC 3461 §5.2.7.3).
+    /// (RFC 3461 §5.2.7.1).
     Delivered,
     /// The message was sent on to one other address, or handed to a host that reports no success.
     SentOn,
-    /// The message was sent on to several addresses (RFC 3461 §5.2.7.2).
+    /// The message was sent on to several addresses (RFC 3461 §5.2.7.3).
     Expanded,
 }
 

@@ -23,3 +23,6 @@ mod tls;
 pub use dmarc::{Observation, PublishedPolicy, Row, SpfScope};
 pub use reporter::{DmarcReports, Reporter, ReportingOptions, TlsReports};
 pub use tls::{AppliedPolicy, PolicyKind, TlsFailure, TlsFault};
+
+/// Bytes that the counts for reports of both kinds take at most.
+pub const REPORTS_BYTES_MAX: u64 = 2 * tally::TALLIES_BYTES_MAX as u64;

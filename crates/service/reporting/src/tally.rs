@@ -19,8 +19,17 @@ const DOMAINS_MAX: usize = 10_000;
 /// Domains of one registered domain among them: its owner can make names at will, and must not use
 /// up those of others. Large senders have some dozens.
 const OF_ONE_MAX: usize = 100;
-/// Octets that are counted between two flushes, by the lengths of names and rows.
-const LEN_MAX: usize = 16 * 1024 * 1024;
+/// Octets of the names of these domains. Usual ones have some 15.
+const NAMES_LEN_MAX: usize = 512 * 1024;
+/// Octets that are counted between two flushes, by the lengths of names and rows: some 8,000 rows
+/// in five minutes.
+const LEN_MAX: usize = 2 * 1024 * 1024;
+/// Bytes of a domain in the three tables that have it, without its name and its rows.
+const DOMAIN_BYTES: usize = 320;
+/// Bytes that the counts of one kind of report take at most: the rows, the last of which may
+/// exceed the bound, and the names in two tables.
+pub(crate) const TALLIES_BYTES_MAX: usize =
+    LEN_MAX + TALLY_LEN_MAX + 2 * NAMES_LEN_MAX + DOMAINS_MAX * DOMAIN_BYTES;
 /// Octets of one registered domain among them.
 const LEN_OF_ONE_MAX: usize = LEN_MAX / 16;
 /// Octets of one domain in one period, in memory and in the store: some 500 usual rows.
@@ -56,6 +65,8 @@ struct Open<T> {
     /// of their tallies.
     period: i64,
     domains: HashSet<String>,
+    /// Octets of the names of its domains.
+    names_len: usize,
     shares: HashMap<String, Share>,
 }
 
@@ -72,6 +83,7 @@ impl<T> Default for Open<T> {
             len: 0,
             period: i64::MIN,
             domains: HashSet::new(),
+            names_len: 0,
             shares: HashMap::new(),
         }
     }
@@ -82,6 +94,10 @@ impl<T: Tally> Open<T> {
     fn change(&mut self, key: Key, change: impl FnOnce(&mut T)) {
         if key.0 > self.period {
             (self.period, self.domains, self.shares) = (key.0, HashSet::new(), HashMap::new());
+            self.names_len = 0;
+        }
+        if !self.domains.contains(&key.1) && self.names_len + key.1.len() > NAMES_LEN_MAX {
+            return;
         }
         let registered = registered_domain(&key.1);
         if !self.shares.contains_key(registered) {
@@ -96,6 +112,7 @@ impl<T: Tally> Open<T> {
                 return;
             }
             share.domains += 1;
+            self.names_len += key.1.len();
             self.domains.insert(key.1.clone());
         }
         if self.len >= LEN_MAX || share.len >= LEN_OF_ONE_MAX {
@@ -329,6 +346,18 @@ mod tests {
         note(&tallies, "x.test", 1);
         let open = tallies.open.lock();
         assert_eq!((open.tallies.len(), open.tallies[&(0, "x.test".to_owned())].0), (OF_ONE_MAX + 1, 1));
+    }
+
+    #[test]
+    fn long_names_have_a_bound_of_their_own() {
+        let tallies = Tallies::<Count>::new("t/", 100);
+        let label = "x".repeat(60);
+        for n in 0..DOMAINS_MAX {
+            note(&tallies, &format!("{label}.{label}.{n}.test"), 1);
+        }
+        let open = tallies.open.lock();
+        let names: usize = open.domains.iter().map(String::len).sum();
+        assert!(names <= NAMES_LEN_MAX && names == open.names_len && open.domains.len() < DOMAINS_MAX);
     }
 
     #[tokio::test]

@@ -20,6 +20,9 @@ const RETURNS_WITHIN: Duration = Duration::from_secs(2 * 24 * 3600);
 const KNOWN_FOR: Duration = Duration::from_secs(36 * 24 * 3600);
 /// Entries of a table's generation.
 const ENTRIES: usize = 65_536;
+/// Bytes of two generations in two tables: an entry has 25 bytes, and a full table has room for
+/// twice as many.
+pub(crate) const GREYLIST_BYTES_MAX: u64 = 2 * 2 * 50 * ENTRIES as u64;
 
 /// The senders that wait, and those that have waited.
 pub struct Greylist {

@@ -36,6 +36,9 @@ pub use greylist::Greylist;
 pub use rates::{RateLimits, Rates};
 pub use verdict::{Refusal, Standing};
 
+/// Bytes that the records about hosts and senders take at most ([`HostRecords`]).
+pub const HOSTS_BYTES_MAX: u64 = greylist::GREYLIST_BYTES_MAX + rates::RATES_BYTES_MAX;
+
 /// The conditions for other hosts.
 #[derive(Clone, Debug, Default)]
 pub struct ScreeningOptions {

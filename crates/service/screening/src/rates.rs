@@ -12,8 +12,11 @@ use posthaste_net::{HOUR, Rate};
 use crate::greylist::{host_of, network_of};
 use crate::verdict::Refusal;
 
-/// Entries of a table's generation: two of them, in three tables, are 6 MiB at the very worst.
+/// Entries of a table's generation.
 const ENTRIES: usize = 32_768;
+/// Bytes of two generations in three tables: an entry has 17 bytes, and a full table has room for
+/// twice as many.
+pub(crate) const RATES_BYTES_MAX: u64 = 3 * 2 * 34 * ENTRIES as u64;
 
 /// Limits for an hour; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

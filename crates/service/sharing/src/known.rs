@@ -9,10 +9,14 @@ use posthaste_mail_model::AccountId;
 
 use crate::visible::{Owner, Visible};
 
-/// Accounts whose view of others is kept. Most accounts share nothing, and take some 300 bytes.
-const READERS_MAX: usize = 10_000;
-/// Mailboxes in all these views: some 20 MB. A view that is dropped is read again.
-const MAILBOXES_MAX: usize = 200_000;
+/// Bytes of what is known by default. A view that is dropped is read again.
+pub const SHARED_BYTES_MAX: u64 = 32 << 20;
+/// The least of them: 20,000 mailboxes in all views, of which an account sees 15,000.
+pub const SHARED_BYTES_LEAST: u64 = 4 << 20;
+/// Bytes of an account that sees nothing of others, as most do.
+const READER_BYTES: u64 = 300;
+/// Bytes of a mailbox in a view.
+const MAILBOX_BYTES: u64 = 100;
 /// Mailboxes of others that one account sees at most: five times as many as LIST shows. They take
 /// some 100 bytes each. Beyond that, the owners of most are left out, so that nobody who shares
 /// thousands hides what others share.
@@ -21,8 +25,34 @@ const VISIBLE_MAX: usize = 50_000;
 const OWNERS_AT_ONCE: usize = 32;
 
 /// The known accounts.
-#[derive(Default)]
-pub(crate) struct KnownReaders(Mutex<Readers>);
+pub(crate) struct KnownReaders {
+    bounds: Bounds,
+    readers: Mutex<Readers>,
+}
+
+/// How much is kept.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// Accounts whose view of others is kept.
+    readers: usize,
+    /// Mailboxes in all these views.
+    mailboxes: usize,
+    /// Mailboxes in a view that is about to be kept.
+    visible: usize,
+}
+
+impl Bounds {
+    /// What takes no more than these bytes: half for mailboxes that are kept, an eighth for
+    /// accounts, and the rest for one new view.
+    fn within(bytes: u64) -> Self {
+        let count = |bytes: u64, of_one: u64| usize::try_from(bytes / of_one).unwrap_or(usize::MAX);
+        Self {
+            readers: count(bytes / 8, READER_BYTES),
+            mailboxes: count(bytes / 2, MAILBOX_BYTES),
+            visible: count(bytes / 8 * 3, MAILBOX_BYTES).min(VISIBLE_MAX),
+        }
+    }
+}
 
 #[derive(Default)]
 struct Readers {
@@ -63,15 +93,25 @@ impl Shared {
 }
 
 impl KnownReaders {
+    /// Knows what takes no more than these bytes.
+    pub(crate) fn within(bytes: u64) -> Self {
+        Self { bounds: Bounds::within(bytes), readers: Mutex::default() }
+    }
+
+    /// Mailboxes that one account sees at most.
+    pub(crate) const fn visible_max(&self) -> usize {
+        self.bounds.visible
+    }
+
     pub(crate) fn of(&self, reader: AccountId) -> Arc<KnownReader> {
-        Arc::clone(self.0.lock().by_account.entry(reader).or_default())
+        Arc::clone(self.readers.lock().by_account.entry(reader).or_default())
     }
 
     /// Drops all views if there are too many. A view with `before` mailboxes has `now` ones.
     pub(crate) fn keep_within_bounds(&self, before: usize, now: usize) {
-        let mut readers = self.0.lock();
+        let mut readers = self.readers.lock();
         readers.mailboxes = (readers.mailboxes + now).saturating_sub(before);
-        if readers.by_account.len() > READERS_MAX || readers.mailboxes > MAILBOXES_MAX {
+        if readers.by_account.len() > self.bounds.readers || readers.mailboxes > self.bounds.mailboxes {
             *readers = Readers::default();
         }
     }
@@ -84,12 +124,7 @@ impl KnownReader {
         seen.as_ref().filter(|seen| seen.changes >= changes).map(|seen| Arc::clone(&seen.visible))
     }
 
-    /// Reads the lists of those who changed them.
-    pub(crate) async fn read(&self, directory: &Directory, reader: &Account) -> Result<Arc<Visible>> {
-        self.read_up_to(VISIBLE_MAX, directory, reader).await
-    }
-
-    /// The same, with at most this many mailboxes.
+    /// Reads the lists of those who changed them, with at most this many mailboxes.
     pub(crate) async fn read_up_to(
         &self,
         visible_max: usize,

@@ -30,6 +30,7 @@ use posthaste_mail_model::{Flag, Rights};
 use tokio::sync::watch;
 
 use known::KnownReaders;
+pub use known::{SHARED_BYTES_LEAST, SHARED_BYTES_MAX};
 pub use names::{Namespace, SharedName};
 pub use visible::{Owner, Visible};
 
@@ -67,7 +68,13 @@ pub struct SharedMailboxes {
 impl SharedMailboxes {
     /// By the lists of this directory.
     pub fn new(directory: Arc<Directory>) -> Self {
-        Self { directory, known: KnownReaders::default(), changed: watch::Sender::new(()) }
+        Self { directory, known: KnownReaders::within(SHARED_BYTES_MAX), changed: watch::Sender::new(()) }
+    }
+
+    /// With this many bytes for what is known, at least [`SHARED_BYTES_LEAST`].
+    #[must_use]
+    pub fn with_bytes_max(self, bytes: u64) -> Self {
+        Self { known: KnownReaders::within(bytes), ..self }
     }
 
     /// The mailboxes that an account sees now.
@@ -85,7 +92,7 @@ impl SharedMailboxes {
             return Ok(visible);
         }
         let had = known.mailboxes();
-        let visible = known.read(&self.directory, reader).await?;
+        let visible = known.read_up_to(self.known.visible_max(), &self.directory, reader).await?;
         drop(refresh);
         self.known.keep_within_bounds(had, visible.mailboxes());
         Ok(visible)

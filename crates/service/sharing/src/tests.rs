@@ -98,6 +98,24 @@ async fn sessions_of_one_account_read_the_lists_once() {
     assert_eq!(world.read().len(), 2);
 }
 
+/// What was read is dropped and read again, and nobody sees less.
+#[tokio::test]
+async fn a_small_memory_costs_reads_only() {
+    let world = World::new();
+    let (ana, bo) = (world.account("ana@example.org").await, world.account("bo@example.org").await);
+    for n in 0..8 {
+        world.grant(&ana, n, "bo@example.org", "lr").await;
+    }
+    // Room for eight mailboxes in a new view, and for no account whose view is kept.
+    let shared = SharedMailboxes::new(Arc::clone(&world.directory)).with_bytes_max(2_399);
+    for _ in 0..2 {
+        world.read();
+        let visible = shared.visible_to(&bo).await.unwrap();
+        assert_eq!(visible.rights(mailbox(7)).to_string(), "lr");
+        assert_eq!(world.read(), [format!("{}/", ana.id)]);
+    }
+}
+
 /// Three accounts could take another one's sight of all that is shared with it.
 #[tokio::test]
 async fn who_shares_most_is_left_out_first() {

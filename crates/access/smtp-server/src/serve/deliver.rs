@@ -61,7 +61,7 @@ impl Driver {
         count: usize,
     ) -> Vec<Reply> {
         let Transaction { from, parameters, recipients } = transaction;
-        let Verified { message, is_quarantined, client_name, memory, .. } = verified;
+        let Verified { message, is_quarantined, client_name, is_sender_proven, memory, .. } = verified;
         // The message as it was received has been freed.
         drop(memory);
         let is_quarantined = is_quarantined || self.is_junk();
@@ -70,13 +70,7 @@ impl Driver {
         let (here, mut local, mut outgoing) = parted(envelope, recipients);
         let refusals = self.refusals(&outgoing);
         let client = RemoteClient { ip: self.remote_address(), host: client_name.as_deref(), account };
-        if self.session.account().is_none() {
-            return_headers(&mut local);
-            return_headers(&mut outgoing);
-        }
-        if is_quarantined {
-            report_nothing(&mut outgoing);
-        }
+        self.limit_reports((&mut local, &mut outgoing), (is_sender_proven, is_quarantined));
         let needs = RequiredExtensions { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
         let (asked, tls) = (DsnRequest::all(&local), outgoing.tls);
         let envelope = Envelope {
@@ -119,6 +113,25 @@ impl Driver {
             self.report_success(&message, &sender, reached).await;
         }
         self.session.delivered(replies)
+    }
+
+    /// Takes back requests for reports that may reach somebody who did not send the message.
+    fn limit_reports(
+        &self,
+        (local, outgoing): (&mut Outgoing, &mut Outgoing),
+        (is_sender_proven, is_quarantined): (bool, bool),
+    ) {
+        for envelope in [&mut *local, &mut *outgoing] {
+            if self.session.account().is_none() {
+                return_headers(envelope);
+            }
+            if !is_sender_proven {
+                report_no_success(envelope);
+            }
+        }
+        if is_quarantined {
+            report_nothing(outgoing);
+        }
     }
 
     /// The client's address; none on a Unix socket, which has no port.
@@ -295,6 +308,14 @@ fn return_headers(envelope: &mut Outgoing) {
 /// that address.
 fn report_nothing(envelope: &mut Outgoing) {
     envelope.to.iter_mut().for_each(|to| to.notify = Some(Notify::NEVER));
+}
+
+/// Nothing proves that the mail is of its sender, who may be a victim. So a request for a report
+/// of success counts as not made. RFC 3461 §5.2.3 (a) requires that report, also if the sender is
+/// forged.
+fn report_no_success(envelope: &mut Outgoing) {
+    let requests = envelope.to.iter_mut().filter_map(|to| to.notify.as_mut());
+    requests.for_each(|notify| notify.success = false);
 }
 
 /// The envelope of a transaction, without its recipients.

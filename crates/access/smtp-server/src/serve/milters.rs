@@ -31,7 +31,8 @@ impl Driver {
         if self.service.role != Role::Smtp || milters.all.is_empty() || is_trusted {
             return Ok(verified);
         }
-        let Verified { message, trace_len, mut is_quarantined, client_name, memory } = verified;
+        let Verified { message, trace_len, mut is_quarantined, client_name, is_sender_proven, memory } =
+            verified;
         let trace_len = trace_len.min(message.len());
         let mut draft = Draft::new(&message.slice(trace_len..));
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
@@ -73,7 +74,7 @@ impl Driver {
         }
         let (octets, front) = (message.len(), message.slice(..trace_len));
         let message = copying(octets, move || freed_elsewhere(draft.print(&front))).await;
-        Ok(Verified { message, trace_len, is_quarantined, client_name, memory })
+        Ok(Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory })
     }
 
     /// A recipient that a milter adds. One that takes no mail is named in the log: the client

@@ -48,11 +48,11 @@ impl Driver {
         if let Some(refusal) = replies::scanned(&scan.verdict) {
             return Err(refusal);
         }
-        let Verified { message, trace_len, mut is_quarantined, client_name, .. } = verified;
+        let Verified { message, trace_len, mut is_quarantined, client_name, is_sender_proven, .. } = verified;
         is_quarantined |= scan.verdict == Verdict::Junk;
         let fields = scan.fields;
         let message =
             copying(message.len(), move || freed_elsewhere(fields.applied(&message, trace_len))).await;
-        Ok(Verified { message, trace_len, is_quarantined, client_name, memory: None })
+        Ok(Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory: None })
     }
 }

@@ -30,20 +30,7 @@ impl Driver {
             {
                 verification
             }
-            _ => {
-                let (client_name, memory) = (None, None);
-                // RFC 8601 §5: a user has written all of the message. Other hosts here are trusted
-                // to have removed such fields.
-                let message = match self.service.role {
-                    Role::Submission => {
-                        let host = self.service.options.host.clone();
-                        copying(message.len(), move || freed_elsewhere(results::without_own(&message, &host)))
-                            .await
-                    }
-                    Role::Smtp | Role::Lmtp => message,
-                };
-                return Ok(Verified { message, trace_len, is_quarantined: false, client_name, memory });
-            }
+            _ => return Ok(self.unverified(message, trace_len).await),
         };
         let verifier = &verification.verifier;
         let helo = self.session.client_name().to_owned();
@@ -70,10 +57,33 @@ impl Driver {
                     tracing::info!(id, client = %address, from = from.as_str(), author, "put into the junk folder: the DMARC policy of the author's domain");
                 }
                 let trace_len = trace_len + verdict.field.len();
-                let client_name = verdict.client_name;
-                Ok(Verified { message, trace_len, is_quarantined, client_name, memory: Some(memory) })
+                let (client_name, is_sender_proven) = (verdict.client_name, verdict.is_sender_proven);
+                let memory = Some(memory);
+                Ok(Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory })
             }
         }
+    }
+
+    /// A message of a user, or of a host that is not verified.
+    async fn unverified(&self, message: Bytes, trace_len: usize) -> Verified {
+        // RFC 8601 §5: a user has written all of the message. Other hosts here are trusted to
+        // have removed such fields.
+        let message = match self.service.role {
+            Role::Submission => {
+                let host = self.service.options.host.clone();
+                copying(message.len(), move || freed_elsewhere(results::without_own(&message, &host))).await
+            }
+            Role::Smtp | Role::Lmtp => message,
+        };
+        let is_sender_proven = self.session.account().is_some() || self.is_trusted();
+        let (is_quarantined, client_name, memory) = (false, None, None);
+        Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory }
+    }
+
+    /// Whether the client is a relay of one's own or a program of this machine.
+    fn is_trusted(&self) -> bool {
+        let address = self.connection.peer().ip().to_canonical();
+        self.service.options.trusted_networks.iter().any(|network| network.contains(address))
     }
 
     /// Counts how a message was judged.

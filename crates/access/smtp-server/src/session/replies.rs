@@ -118,6 +118,8 @@ pub(crate) fn not_relayed(refusal: &RelayRefusal) -> Reply {
             let text = format!("Messages of yours that wait may have {limit} octets; try again later");
             reply(452, (4, 3, 1), text)
         }
+        // RFC 5321 §4.2.3; RFC 3463 §3.4: X.3.1 is a mail system that is full.
+        RelayRefusal::QueueFull => reply(452, (4, 3, 1), "Too many messages wait here; try again later"),
         RelayRefusal::Delivery(error) => delivery(error.kind()),
     }
 }

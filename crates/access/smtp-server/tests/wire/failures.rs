@@ -9,10 +9,12 @@ use posthaste_delivery::{Delivery, DeliveryError, ResolveError};
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, Envelope, Filter};
 use posthaste_net::ByteBudget;
-use posthaste_queue::{Envelope as Outgoing, Local, Missed};
+use posthaste_queue::{Envelope as Outgoing, Local, Missed, Queue, Relay};
 use posthaste_smtp_server::{MailSink, RelayRefusal, Role};
 use posthaste_store::StoreError;
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use crate::talk::{ANA, LONG, Server, Setup, Talk};
 
@@ -231,6 +233,35 @@ async fn the_queue_learns_which_account_submitted_what_it_takes_over() {
              S: 250 2.0.0 Delivered, id …",
         )
         .await;
+}
+
+/// A way to other domains, where one message may wait.
+fn with_a_queue_of_one(delivery: Delivery) -> Arc<dyn MailSink> {
+    let host = "mail.example.org";
+    let queue = block_in_place(|| Handle::current().block_on(Queue::open(delivery.clone()))).unwrap();
+    let relay = Relay::new(queue, delivery.clone(), host);
+    relay.set_items_max(1);
+    Arc::new(Filter::new(delivery, Some(relay), host))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_queue_is_for_now() {
+    let server = Setup { sink: Some(with_a_queue_of_one), ..Setup::new(Role::Submission) }.start().await;
+    let mut client = server.connect().await;
+    let login = format!("S: 220 …\nC: EHLO a.example\nS* 250 HELP\nC: AUTH PLAIN {ANA}\nS: 235 …");
+    client.play(&login).await;
+    for reply in ["250 2.0.0 Queued, id …", "452 4.3.1 Too many messages wait here; try again later"] {
+        client
+            .play(&format!(
+                "C: MAIL FROM:<ana@example.org>
+                 S: 250 2.1.0 …
+                 C: RCPT TO:<bo@far.test>
+                 S: 250 2.1.5 …
+                 C: BDAT 0 LAST
+                 S: {reply}"
+            ))
+            .await;
+    }
 }
 
 #[tokio::test]

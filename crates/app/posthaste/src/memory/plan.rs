@@ -16,8 +16,10 @@
 //!   kept results                      searches that are saved, or kept up to date
 //!   search index                      words of the mailboxes searched last
 //!   password hashes                   as many at once as there are threads for them
+//!   schedule                          the items of the queue, without their messages
+//!   scripts                           compiled Sieve scripts
+//!   shared mailboxes                  what accounts see of the mailboxes of others
 //!   TABLES_BYTES                      what is known of other hosts, logins and reports
-//!   SCRIPTS_BYTES                     compiled Sieve scripts
 //!   PROGRAM_BYTES                     the program, its threads, pages of the commit under way
 //! ```
 //!
@@ -26,8 +28,15 @@
 //! that while a report is sent. It also excludes the page cache, which the system can reclaim.
 
 use bytesize::ByteSize;
-use posthaste_delivery::summary_memory_max;
-use posthaste_directory::hashes_at_once;
+use posthaste_delivery::{QUOTAS_BYTES_MAX, summary_memory_max};
+use posthaste_directory::{LOGINS_BYTES_MAX, hashes_at_once};
+use posthaste_filter::{SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX};
+use posthaste_imap_server::{SHARED_BYTES_LEAST, SHARED_BYTES_MAX};
+use posthaste_net::COPIES_BYTES_MAX;
+use posthaste_queue::SCHEDULED_BYTES_MAX;
+use posthaste_reporting::REPORTS_BYTES_MAX;
+use posthaste_screening::HOSTS_BYTES_MAX;
+use posthaste_smtp_client::{DNS_BYTES_MAX, STS_BYTES_MAX};
 
 use super::machine::memory_there_is;
 use crate::config::{Auto, Config};
@@ -39,11 +48,23 @@ use crate::config::{Auto, Config};
 pub const CONNECTION_BYTES: u64 = 1120 << 10;
 /// The memory of the program without connections: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
-/// Tables that are full only under an attack. Failed logins take 20 MiB, greylisting 13, DMARC
-/// reports 16. Rates, remembered passwords and quotas take some 11.
-const TABLES_BYTES: u64 = 60 << 20;
-/// Compiled Sieve scripts: 8 MiB of source, and about three times that when compiled.
-const SCRIPTS_BYTES: u64 = 24 << 20;
+/// Tables that are full only under an attack, each with the bound of the crate that has it.
+const TABLES: [u64; 7] = [
+    LOGINS_BYTES_MAX,
+    HOSTS_BYTES_MAX,
+    REPORTS_BYTES_MAX,
+    QUOTAS_BYTES_MAX,
+    COPIES_BYTES_MAX,
+    DNS_BYTES_MAX,
+    STS_BYTES_MAX,
+];
+/// Bytes of all tables.
+const TABLES_BYTES: u64 = sum(&TABLES);
+/// Bytes for the items of the queue: 200,000 of them if each has a destination of its own with
+/// the longest name.
+const SCHEDULE_BYTES_MAX: u64 = 512 << 20;
+/// The least of them: some 1,600 items. With 1 MiB more, a machine of 256 MiB would be too small.
+const SCHEDULE_BYTES_LEAST: u64 = 4 << 20;
 /// Bytes for sort keys: those of a mailbox of 100,000 messages take some 5 MB.
 const KEYS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes for results that are kept up to date (RFC 5267) or saved (RFC 5182). A sorted one of
@@ -72,7 +93,8 @@ const CONNECTIONS_LEAST: u64 = 64;
 /// Fewer than this many serve nobody well. A machine without room for them is too small.
 const CONNECTIONS_FEWEST: u64 = 16;
 /// The value of "auto" for `limits.message_size` on large machines, and on ever smaller ones.
-const MESSAGE_LENS: [u64; 8] = [64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10];
+const MESSAGE_LENS: [u64; 9] =
+    [64 << 20, 32 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20, 1 << 20, 512 << 10, 256 << 10];
 
 /// The memory that each part may use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +110,12 @@ pub struct Plan {
     /// Summaries that are made and not stored yet.
     pub finished: u64,
     pub queue: u64,
+    /// Items of the queue, without their messages.
+    pub schedule: u64,
+    /// Compiled Sieve scripts.
+    pub scripts: u64,
+    /// What accounts see of the mailboxes of others.
+    pub shared: u64,
     pub cache: u64,
     /// Views that sessions hold of mailboxes that changed since.
     pub old_views: u64,
@@ -135,6 +163,9 @@ impl Plan {
             summaries: part(limits.summary_bytes, summary),
             finished: FINISHED_BYTES_LEAST,
             queue: message,
+            schedule: SCHEDULE_BYTES_LEAST,
+            scripts: SCRIPTS_BYTES_LEAST,
+            shared: SHARED_BYTES_LEAST,
             cache: part(config.store.cache, 0),
             old_views: OLD_VIEWS_BYTES_LEAST,
             keys: 0,
@@ -170,6 +201,7 @@ impl Plan {
             *part += more;
             left -= more * costs;
         };
+        grow(&mut self.schedule, (memory / 16).min(SCHEDULE_BYTES_MAX), 1);
         if limits.incoming_bytes == Auto::Auto {
             grow(&mut self.incoming, (memory / 8).min(1 << 30), 2);
         }
@@ -184,6 +216,8 @@ impl Plan {
         }
         grow(&mut self.finished, (memory / 32).min(FINISHED_BYTES_MAX), 1);
         grow(&mut self.queue, (memory / 16).min(QUEUE_BYTES_MAX), 1);
+        grow(&mut self.scripts, SCRIPTS_BYTES_MAX, 1);
+        grow(&mut self.shared, (memory / 32).min(SHARED_BYTES_MAX), 1);
         grow(&mut self.old_views, (memory / 32).min(OLD_VIEWS_BYTES_MAX), 1);
         grow(&mut self.keys, (memory / 64).min(KEYS_BYTES_MAX), 1);
         grow(&mut self.contexts, (memory / 64).min(CONTEXTS_BYTES_MAX), 1);
@@ -198,13 +232,18 @@ impl Plan {
 
     /// The most that all parts together may use, in bytes.
     pub fn worst_case(&self) -> u64 {
-        let Self { incoming, reading, summaries, finished, queue, .. } = *self;
-        let Self { cache, old_views, keys, contexts, index, hashes, .. } = *self;
+        let Self { incoming, reading, summaries, finished, queue, schedule, .. } = *self;
+        let Self { cache, old_views, keys, contexts, index, scripts, shared, hashes, .. } = *self;
         let connections = self.connections.saturating_mul(CONNECTION_BYTES);
-        let messages = [incoming, incoming, reading, summaries, finished, queue];
-        let mailboxes = [cache, old_views, keys, contexts, index];
-        let fixed = [connections, hashes, TABLES_BYTES, SCRIPTS_BYTES, PROGRAM_BYTES];
+        let messages = [incoming, incoming, reading, summaries, finished, queue, schedule];
+        let mailboxes = [cache, old_views, keys, contexts, index, scripts, shared];
+        let fixed = [connections, hashes, TABLES_BYTES, PROGRAM_BYTES];
         messages.into_iter().chain(mailboxes).chain(fixed).fold(0, u64::saturating_add)
+    }
+
+    /// Items that the queue may have.
+    pub const fn queue_items(&self) -> u64 {
+        self.schedule / SCHEDULED_BYTES_MAX
     }
 
     fn refusal(&self) -> String {
@@ -224,8 +263,8 @@ impl Plan {
             "{} of `limits.connections` ({} of {}), twice {} of `limits.incoming_bytes`, {} of \
              `limits.reading_bytes`, {} of `limits.summary_bytes`, {} of summaries that are made, {} of \
              `store.cache`, {} of old views; {} of mail to other domains, {} of sort keys, {} of kept results, {} of the \
-             search index; {} of \
-             `login.argon2_memory`, {} of tables, {} of Sieve scripts, {} of the program itself; messages of at \
+             search index; {} of the queue's {} items, {} of Sieve scripts, {} of shared mailboxes; {} of \
+             `login.argon2_memory`, {} of tables, {} of the program itself; messages of at \
              most {} (`limits.message_size`)",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),
             self.connections,
@@ -240,12 +279,23 @@ impl Plan {
             size(self.keys),
             size(self.contexts),
             size(self.index),
+            size(self.schedule),
+            self.queue_items(),
+            size(self.scripts),
+            size(self.shared),
             size(self.hashes),
             size(TABLES_BYTES),
-            size(SCRIPTS_BYTES),
             size(PROGRAM_BYTES),
             size(self.message),
         )
+    }
+}
+
+/// The sum of some numbers of bytes.
+const fn sum(parts: &[u64]) -> u64 {
+    match parts {
+        [first, rest @ ..] => *first + sum(rest),
+        [] => 0,
     }
 }
 
@@ -293,6 +343,25 @@ mod tests {
     }
 
     #[test]
+    fn each_table_is_a_part_of_the_worst_case() {
+        let plan = plan("", 4 * GIB).unwrap();
+        // What any server has, and parts that grow with the memory.
+        let bounds = [LOGINS_BYTES_MAX, HOSTS_BYTES_MAX, REPORTS_BYTES_MAX, QUOTAS_BYTES_MAX];
+        assert!(TABLES_BYTES >= bounds.iter().sum::<u64>() + DNS_BYTES_MAX + POLICIES_BYTES_MAX);
+        assert_eq!(TABLES_BYTES, TABLES.iter().sum::<u64>());
+        for more in [
+            Plan { schedule: plan.schedule + 5, ..plan },
+            Plan { scripts: plan.scripts + 5, ..plan },
+            Plan { shared: plan.shared + 5, ..plan },
+        ] {
+            assert_eq!(more.worst_case(), plan.worst_case() + 5);
+        }
+        assert!(plan.parts().contains(&format!("{} of tables", size(TABLES_BYTES))));
+        assert!(plan.parts().contains(&format!("the queue's {} items", plan.queue_items())));
+        assert_eq!((plan.scripts, plan.shared), (SCRIPTS_BYTES_MAX, SHARED_BYTES_MAX));
+    }
+
+    #[test]
     fn the_defaults_fit_every_machine_of_a_gibibyte() {
         for there_is in [GIB, 2 * GIB, 3 * GIB, 5 * GIB, 8 * GIB] {
             let plan = plan("", there_is).unwrap();
@@ -308,7 +377,7 @@ mod tests {
             assert!(plan.worst_case() <= there_is / 4 * 3, "{there_is}: {}", plan.parts());
             (plan.message, plan.connections >= CONNECTIONS_LEAST)
         };
-        assert_eq!(of(GIB / 4), (512 << 10, false));
+        assert_eq!(of(GIB / 4), (256 << 10, false));
         assert_eq!(of(GIB / 2), (16 << 20, true));
         assert_eq!(of(GIB), (64 << 20, true));
     }
@@ -319,9 +388,9 @@ mod tests {
         assert!(refusal.contains("`limits.message_size`") && refusal.contains("192.0 MiB"), "{refusal}");
         assert!(plan("", GIB / 8).is_err());
         let small =
-            "[limits]\nmessage_size = \"10 MiB\"\nmemory = \"320 MiB\"\n[login]\nargon2_memory = \"7 MiB\"";
+            "[limits]\nmessage_size = \"10 MiB\"\nmemory = \"340 MiB\"\n[login]\nargon2_memory = \"7 MiB\"";
         let plan = plan(small, GIB / 4).unwrap();
-        assert!(plan.worst_case() <= 320 << 20 && plan.connections >= CONNECTIONS_LEAST, "{}", plan.parts());
+        assert!(plan.worst_case() <= 340 << 20 && plan.connections >= CONNECTIONS_LEAST, "{}", plan.parts());
     }
 
     #[test]

@@ -6,4 +6,5 @@
 mod authentication;
 mod dmarc_reports;
 mod signing;
+mod success_reports;
 mod tls_policies;

@@ -98,6 +98,9 @@ pub struct Verdict {
     pub author: String,
     /// The client's name in DNS, if it leads back to its address (RFC 8601 §2.7.3, iprev).
     pub client_name: Option<String>,
+    /// Whether SPF passes for the domain of the reverse path, or DKIM for that domain or one
+    /// above it. False for the null path.
+    pub is_sender_proven: bool,
     /// The row of the message in a report about the author's domain. `None` if the domain has no
     /// policy or requests no report, or if a necessary look-up failed.
     pub observed: Option<Observed>,
@@ -231,7 +234,8 @@ impl Verifier {
     fn unverified(&self, why: &str) -> Verdict {
         let field = format!("Authentication-Results: {}; {why}\r\n", self.options.host);
         let (author, client_name) = (String::new(), None);
-        Verdict { field, action: Action::Deliver, author, client_name, observed: None }
+        let (action, is_sender_proven) = (Action::Deliver, false);
+        Verdict { field, action, author, client_name, is_sender_proven, observed: None }
     }
 
     pub(crate) async fn verify_here(&self, client: &Client, message: &[u8]) -> Verdict {
@@ -288,7 +292,8 @@ impl Verifier {
             Some(iprev) => verified_name(&self.authenticator, iprev, address, self.options.within / 4).await,
             None => None,
         };
-        Verdict { field, action, author: dmarc.domain().to_owned(), client_name, observed }
+        let (author, is_sender_proven) = (dmarc.domain().to_owned(), proves_sender(client, spf, dkim));
+        Verdict { field, action, author, client_name, is_sender_proven, observed }
     }
 
     /// The look-ups of all methods. Most of the time is for those that names of the sender's
@@ -412,6 +417,22 @@ enum Question {
 /// The domain that SPF looks up: of the reverse path, or the host's name.
 fn mail_from_domain(client: &Client) -> &str {
     client.from.rsplit_once('@').map_or(client.helo.as_str(), |(_, domain)| domain)
+}
+
+/// Whether a method passes for the domain of the reverse path.
+fn proves_sender(client: &Client, spf: &SpfOutput, dkim: &[DkimOutput<'_>]) -> bool {
+    let Some((_, domain)) = client.from.rsplit_once('@') else { return false };
+    // RFC 6376 §3.5: the domain of `d=` is responsible, also for names below it (`i=`).
+    let covers = |signer: &str| {
+        let at = domain.len().checked_sub(signer.len()).filter(|_| !signer.is_empty());
+        let parts = at.and_then(|at| domain.split_at_checked(at));
+        parts.is_some_and(|(below, end)| {
+            end.eq_ignore_ascii_case(signer) && (below.is_empty() || below.ends_with('.'))
+        })
+    };
+    let passing = dkim.iter().filter(|output| matches!(output.result(), DkimResult::Pass));
+    matches!(spf.result(), SpfResult::Pass)
+        || passing.filter_map(DkimOutput::signature).any(|signature| covers(&signature.d))
 }
 
 fn passes(dmarc: &DmarcOutput) -> bool {

@@ -235,3 +235,37 @@ async fn a_signature_of_the_author_passes_beside_those_that_take_too_long() {
     assert!(verdict.field.contains("dmarc=pass header.from=bank.test"), "{}", verdict.field);
     assert!(verdict.field.contains("dkim=temperror (look-ups took too long)"), "{}", verdict.field);
 }
+
+/// Reports of success go to proven senders alone.
+#[tokio::test]
+async fn spf_or_a_signature_of_its_domain_proves_the_sender() {
+    let dns = bank();
+    let engine = Arc::new(MemoryEngine::new());
+    let mut keys = DomainKeys::new("bank.test");
+    keys.generate(KeyState::Signing, 0).unwrap();
+    keys.save(&*engine).await.unwrap();
+    let of = |key: &DomainKey| (format!("{}._domainkey.bank.test", key.selector), DnsRecord::Txt(key.txt()));
+    let records: Vec<_> = keys.keys.iter().map(of).collect();
+    let records = records.iter().map(|(name, record)| (name.as_str(), record.clone()));
+    let far = DnsRecord::Txt("v=spf1 ip4:192.0.2.1 -all".to_owned());
+    dns.serve(records.chain([("far.test", far)]));
+    let text = Bytes::from_static(b"From: ceo@bank.test\r\n\r\nHi\r\n");
+    let origin = Origin::User { sender: "ceo@bank.test" };
+    let signed = Signer::new(engine, "mail.bank.test").sign(text.clone(), origin).await.unwrap();
+    let verifier = verifier(&dns, Policy::Report);
+    for (from, text, is_proven) in [
+        ("x@far.test", &text, true),
+        ("x@bank.test", &text, false),
+        ("x@bank.test", &signed, true),
+        ("x@News.Bank.test", &signed, true),
+        // Another domain, and one whose name only ends in the same letters.
+        ("x@evil.test", &signed, false),
+        ("x@notbank.test", &signed, false),
+        // Nobody gets a report.
+        ("", &signed, false),
+    ] {
+        let client = Client { from: from.to_owned(), ..client() };
+        let verdict = verifier.verify(&client, text, 0).await.unwrap().verdict;
+        assert_eq!(verdict.is_sender_proven, is_proven, "{from}: {}", verdict.field);
+    }
+}

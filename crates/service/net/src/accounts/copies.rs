@@ -14,6 +14,8 @@ use super::rate::{HOUR, Rate};
 /// Senders with a bucket of their own. An entry has some 24 bytes: two megabytes in all. Twice
 /// this has no use: each has reached a group within the last two hours.
 const SENDERS_MAX: usize = 65_536;
+/// Bytes of their buckets: an entry has 17 bytes, and a full table has room for twice as many.
+pub const COPIES_BYTES_MAX: u64 = 34 * SENDERS_MAX as u64;
 /// The bucket of all senders beyond.
 const OTHERS: u64 = 0;
 

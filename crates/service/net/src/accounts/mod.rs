@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-pub use self::copies::Copier;
 use self::copies::Copies;
+pub use self::copies::{COPIES_BYTES_MAX, Copier};
 use self::rate::{Bucket, DAY, HOUR, MINUTE, Rate};
 
 /// Most accounts that are kept before those without use are looked for.

@@ -141,7 +141,8 @@ impl Runner {
         }
         ages.push(("older", (schedule.len() as u64).saturating_sub(younger)));
         drop(schedule);
-        Figures { states, ages, done: self.counts.done() }
+        let dropped_reports = self.queue().dropped_reports();
+        Figures { states, ages, dropped_reports, done: self.counts.done() }
     }
 
     fn queue(&self) -> &Queue {

@@ -15,6 +15,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::item::{Arrival, Destination, Item, ItemId, Local, TlsRequirement};
 use crate::priority::{Priority, Rank};
 
+/// Bytes of memory that an item takes at most, in the schedule and among the counted ones. Its
+/// destination then has the longest name and no other item: three copies of 264 octets, and
+/// entries of five tables and trees. An item of a destination with many takes a tenth.
+pub const SCHEDULED_BYTES_MAX: u64 = 2_560;
+
 /// The times at which a message is tried again, warned about and given up. Seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryTimes {

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::*;
 
+mod bounds;
 mod copy;
 mod dsn;
 mod kills;

@@ -172,6 +172,7 @@ async fn serve(
     let background = Background::start(&config, &opened, &budgets, &certificates);
     let filter = Filter::new(opened.delivery.clone(), None, &services::hostname(&config));
     let filter = filter.with_site(config.sieve.site()?).with_accounts(budgets.accounts.clone());
+    let filter = filter.with_scripts_bytes(plan.scripts);
     let mut outgoing = Outgoing::start(&config, &opened, &budgets, &filter).await?;
     let filter = outgoing.as_ref().map_or(filter, |outgoing| outgoing.filter.clone());
     let engine = Arc::clone(opened.store.engine());

@@ -58,6 +58,7 @@ impl Outgoing {
         let relay = Relay::new(queue, opened.delivery.clone(), &host).rewriting(config.relay.srs);
         let relay = relay.naming_members(config.relay.verp).to_addresses(config.relay.to_addresses);
         relay.set_account_octets_max(config.limits.account_queued.as_u64());
+        relay.set_items_max(budgets.queue_items);
         let filter = filter.clone().with_relay(Some(relay.clone()));
         let current = CurrentFilter::new(filter.clone());
         let transport = ToMailboxes::beside(Arc::new(transport), current.clone());

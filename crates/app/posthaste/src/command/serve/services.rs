@@ -54,6 +54,10 @@ pub struct Budgets {
     pub held: HeldMessages,
     /// Bytes of messages on their way to other domains.
     pub queue: u64,
+    /// Items that the queue may have.
+    pub queue_items: u64,
+    /// Bytes for what accounts see of the mailboxes of others.
+    pub shared: u64,
     /// The values that SORT and THREAD compare.
     pub keys: KeyCache,
     /// Bytes of results that are kept up to date.
@@ -100,6 +104,8 @@ impl Budgets {
             reading,
             held: HeldMessages::default(),
             queue: plan.queue,
+            queue_items: plan.queue_items(),
+            shared: plan.shared,
             keys,
             contexts: budget(plan.contexts),
             heavy: Heavy::new(),
@@ -238,6 +244,7 @@ fn imap_service(
     .with_contexts(budgets.contexts.clone())
     .with_heavy(budgets.heavy.clone())
     .with_index(budgets.index.clone())
+    .with_shared_bytes(budgets.shared)
     .with_accounts(budgets.accounts.clone())
     .with_record_of_acts(audit::of_clients(config));
     // RFC 6785: only with a place where scripts can be stored.
@@ -349,6 +356,7 @@ fn pop3_options(config: &Config) -> Pop3Options {
 fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
     SmtpOptions {
         relay_domains: opened.directory.shared_domains(),
+        trusted_networks: config.authentication.trusted_networks.clone(),
         relays_to_addresses: config.relay.to_addresses,
         message_size_max: usize::try_from(config.limits.message_len()).unwrap_or(usize::MAX),
         domain: Some(config.domain.clone()),

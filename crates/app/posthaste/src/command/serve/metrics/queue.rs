@@ -39,6 +39,10 @@ pub fn encode(encoder: &mut DescriptorEncoder<'_>, figures: &Figures) -> Result<
             ConstCounter::new(*count as f64).encode(family.encode_family(&labels)?)?;
         }
     }
+    let help = "Reports to other domains that were dropped because too many wait";
+    let name = "posthaste_queue_dropped_reports";
+    let dropped = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(figures.dropped_reports as f64).encode(dropped)?;
     let help = "How long a message was in the queue before a recipient had it";
     let unit = Some(Unit::Seconds);
     let name = "posthaste_queue_wait";
