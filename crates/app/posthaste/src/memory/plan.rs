@@ -347,7 +347,7 @@ mod tests {
         let plan = plan("", 4 * GIB).unwrap();
         // What any server has, and parts that grow with the memory.
         let bounds = [LOGINS_BYTES_MAX, HOSTS_BYTES_MAX, REPORTS_BYTES_MAX, QUOTAS_BYTES_MAX];
-        assert!(TABLES_BYTES >= bounds.iter().sum::<u64>() + DNS_BYTES_MAX + POLICIES_BYTES_MAX);
+        assert!(TABLES_BYTES >= bounds.iter().sum::<u64>() + DNS_BYTES_MAX + STS_BYTES_MAX);
         assert_eq!(TABLES_BYTES, TABLES.iter().sum::<u64>());
         for more in [
             Plan { schedule: plan.schedule + 5, ..plan },
