@@ -49,11 +49,11 @@ const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
 /// next and may fail four times as often. More would let the owner of a /48 guess at will, and
 /// less would lock neighbours out.
 const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
-/// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
-/// each of four tables, under an attack.
-const ENTRIES: usize = 65_536;
-/// Bytes of all four tables.
-pub(crate) const SCORES_BYTES_MAX: u64 = 4 * 2 * 40 * ENTRIES as u64;
+/// Entries of a table's generation. A hash table of 65,536 places has room for 57,344. With more
+/// it would take twice the memory.
+const ENTRIES: usize = 57_000;
+/// Bytes of four tables under an attack: two generations each, whose places have up to 40 bytes.
+pub(crate) const SCORES_BYTES_MAX: u64 = 4 * 2 * 40 * 65_536;
 
 #[derive(Clone, Copy)]
 struct Score {
