@@ -43,8 +43,10 @@ pub enum QueueError {
         /// The registered domain.
         domain: String,
     },
-    /// The queue has as many items as it may have.
-    #[error("the queue has no room: it may have {limit} items, a quarter of them for users")]
+    /// The queue has as many items as it may have, or an account has half of them.
+    #[error(
+        "the queue has no room: of {limit} items an account may have half, and all but users three quarters"
+    )]
     Full {
         /// The limit.
         limit: u64,
