@@ -45,7 +45,7 @@ pub enum QueueError {
     },
     /// The queue has as many items as it may have, or an account has half of them.
     #[error(
-        "the queue has no room: of {limit} items an account may have half, and all but users three quarters"
+        "the queue has no room: it may have {limit} items, an account half of them, and a quarter is for users"
     )]
     Full {
         /// The limit.
