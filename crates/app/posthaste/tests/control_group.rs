@@ -182,7 +182,7 @@ fn group(name: &str, bytes: usize) -> Option<Group> {
 
 #[test]
 fn a_server_in_a_group_of_its_planned_size_is_not_killed() {
-    const SIZE: usize = 704 * MIB;
+    const SIZE: usize = 736 * MIB;
     let Some(group) = group("planned", SIZE) else { return };
     let dir = tempfile::tempdir().unwrap();
     let settings = format!("[limits]\nmemory = \"{} MiB\"\naccount_connections = 0\n", SIZE / MIB);

@@ -55,11 +55,11 @@ const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
 /// Shares of hashing for accounts of loopback and trusted networks that are not known there. With
 /// one for each account, every invented name would have a turn.
 const TRUSTED_SHARES: u64 = 64;
-/// Entries of a table's generation: 65,536 × 2 × about 40 bytes is 5 MiB at the very worst for
-/// each of four tables, under an attack.
-const ENTRIES: usize = 65_536;
-/// Bytes of all four tables.
-pub(crate) const SCORES_BYTES_MAX: u64 = 4 * 2 * 40 * ENTRIES as u64;
+/// Entries of a table's generation. A hash table of 65,536 places has room for 57,344. With more
+/// it would take twice the memory.
+const ENTRIES: usize = 57_000;
+/// Bytes of four tables under an attack: two generations each, whose places have up to 40 bytes.
+pub(crate) const SCORES_BYTES_MAX: u64 = 4 * 2 * 40 * 65_536;
 
 #[derive(Clone, Copy)]
 struct Score {

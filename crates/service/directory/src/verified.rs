@@ -12,11 +12,11 @@ use crate::error::Result;
 use crate::password::{self, KEY_LEN, hmac_sha256};
 use crate::recent::Recent;
 
-/// Passwords remembered per generation: 32,768 × 2 × about 40 bytes is 2.6 MiB at most. More
+/// Passwords remembered per generation. A hash table of 32,768 places has room for 28,672. More
 /// accounts than that at a time only cost a hash now and then.
-const REMEMBERED: usize = 32_768;
-/// Bytes of both generations.
-pub(crate) const REMEMBERED_BYTES_MAX: u64 = 2 * 40 * REMEMBERED as u64;
+const REMEMBERED: usize = 28_000;
+/// Bytes of both generations, whose places have up to 40 bytes.
+pub(crate) const REMEMBERED_BYTES_MAX: u64 = 2 * 40 * 32_768;
 
 /// Recently verified passwords.
 pub(crate) struct Verified {

@@ -43,8 +43,10 @@ pub enum QueueError {
         /// The registered domain.
         domain: String,
     },
-    /// The queue has as many items as it may have.
-    #[error("the queue has no room: it may have {limit} items, a quarter of them for users")]
+    /// The queue has as many items as it may have, or an account has half of them.
+    #[error(
+        "the queue has no room: it may have {limit} items, an account half of them, and a quarter is for users"
+    )]
     Full {
         /// The limit.
         limit: u64,

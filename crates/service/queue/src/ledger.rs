@@ -2,7 +2,7 @@
 //!
 //! Reports of this server to other domains count by the registered domain of the recipient: a
 //! stranger can request them. So do bounces of other hosts that are relayed, which look the same.
-//! The whole queue has a bound of items, of which reports have an eighth.
+//! The whole queue has a bound of items, of which reports have an eighth, and an account a half.
 //!
 //! A message counts once, however many destinations it has: its body is stored once. Mail that an
 //! account submits and mail that the server forwards for it are counted separately. So a flood of
@@ -32,6 +32,9 @@ const OLD_FOR_REPORTS_MS: u64 = 60_000;
 /// Items of the queue by default. The schedule then takes 250 MB if each has a destination of
 /// its own ([`crate::SCHEDULED_BYTES_MAX`]).
 const ITEMS_MAX: u64 = 100_000;
+/// The items of one account's submitted mail have a bound, and so have those that are sent on for
+/// it: one of this many parts of the queue. Otherwise one account could fill it.
+const ACCOUNT_SHARES: u64 = 2;
 /// Reports among them at most: an eighth, and no more than this many. Usual ones have some 8 KiB.
 const REPORTS_MAX: u64 = 10_000;
 /// Octets of all reports that wait. The header that a report quotes has at most 32 KiB.
@@ -72,12 +75,6 @@ impl Payer {
     fn named(submitter: Option<&String>, sent_on_by: Option<&String>) -> Option<Self> {
         let sent_on = || sent_on_by.cloned().map(Self::SentOn);
         submitter.cloned().map(Self::Submitter).or_else(sent_on)
-    }
-
-    /// The account, or the domain of a report.
-    pub fn name(&self) -> &str {
-        let (Self::Submitter(name) | Self::SentOn(name) | Self::Report(name)) = self;
-        name
     }
 
     /// Whether the server may drop the message instead of refusing it to somebody.
@@ -279,7 +276,8 @@ impl Ledger {
         let has_room = match &**payer {
             Payer::Submitter(_) | Payer::SentOn(_) => {
                 let max = self.max();
-                max == 0 || there.1.saturating_add(octets) <= max
+                let has_octets = max == 0 || there.1.saturating_add(octets) <= max;
+                has_octets && self.has_items_left(there.0)
             }
             Payer::Report(_) => {
                 let items_max = (self.items_max() / 8).min(REPORTS_MAX);
@@ -295,6 +293,18 @@ impl Ledger {
         }
         counts.charge(payer, octets);
         Some(Reserved { ledger: Arc::clone(self), payer: Arc::clone(payer), octets })
+    }
+
+    /// Whether an account with so many items may have another message, which may be any number of
+    /// items.
+    fn has_items_left(&self, items: u64) -> bool {
+        items < (self.items_max() / ACCOUNT_SHARES).max(1)
+    }
+
+    /// Whether an account has all items that it may have.
+    pub fn has_all_items(&self, payer: &Payer) -> bool {
+        let items = self.counts.lock().payers.get(payer).map_or(0, |waiting| waiting.items);
+        !self.has_items_left(items)
     }
 
     /// Counts an item that was added without a reservation.

@@ -245,10 +245,14 @@ impl Queue {
             self.count_all().await?;
             reserved = self.ledger.reserve(&payer, octets);
         }
-        let name = || payer.name().to_owned();
-        let full = || match payer.is_report() {
-            true => QueueError::ReportsFull { domain: name() },
-            false => QueueError::AccountFull { account: name(), limit: self.ledger.max() },
+        let full = || match &*payer {
+            Payer::Report(domain) => QueueError::ReportsFull { domain: domain.clone() },
+            Payer::Submitter(_) | Payer::SentOn(_) if self.ledger.has_all_items(&payer) => {
+                QueueError::Full { limit: self.ledger.items_max() }
+            }
+            Payer::Submitter(account) | Payer::SentOn(account) => {
+                QueueError::AccountFull { account: account.clone(), limit: self.ledger.max() }
+            }
         };
         reserved.map(Some).ok_or_else(full)
     }

@@ -71,6 +71,20 @@ async fn the_queue_has_a_bound_and_its_last_quarter_is_for_users() {
 }
 
 #[tokio::test]
+async fn one_account_leaves_room_for_others() {
+    let world = World::new().await;
+    world.relay.set_items_max(8);
+    for _ in 0..4 {
+        assert!(has_room(&world, ANA).await);
+    }
+    assert!(!has_room(&world, ANA).await);
+    assert!(has_room(&world, Some("bo@example.org")).await);
+    let first = world.items().await.remove(0);
+    world.relay.queue().drop_item(first.id).await.unwrap();
+    assert!(has_room(&world, ANA).await && !has_room(&world, ANA).await);
+}
+
+#[tokio::test]
 async fn reports_of_failures_are_not_dropped() {
     let mut world = World::new().await;
     world.relay.set_items_max(16);
