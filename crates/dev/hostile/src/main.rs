@@ -14,15 +14,16 @@ use posthaste_testkit::ServerBuilder;
 /// A well-behaved neighbour lists its mailbox of 200 messages all the while. For each attack the
 /// table has the server's answer. It has the neighbour's times: the median and the worst, and
 /// without the waits of both for a processor what 99 of 100 took, and the worst. Each row also has
-/// the figures of ten seconds in which it was alone. Then come the server's memory above its level just before, and the bound of that.
-/// Then comes the CPU time that the server took after the attacker had left. Last is the longest
-/// poll of a session or background task: the CPU time of its thread, if it was over 5 ms.
+/// the figures of ten seconds in which it was alone. Then come the server's memory above its level
+/// just before, and the bound of that. Then comes the CPU time that the server took after the
+/// attacker had left. Last is the longest poll of a session or background task: the CPU time of
+/// its thread, if it was over 5 ms.
 ///
 /// An attack is held if the server lives. Somebody else must have logged in and got a message
 /// during it, and can log in afterwards. Each listing must have been right, and memory must have
-/// stayed in its bound. Without --quick the times count as
-/// well. The median, and the other times without waits, are at most --factor times those alone (99
-/// of 100: and --noise; the worst: and --grain). CPU afterwards is at most --cpu-after, and no poll takes over --poll. The
+/// stayed in its bound. Without --quick the times count as well. The median, and the other times
+/// without waits, are at most --factor times those alone. 99 of 100 may take --noise more, and the
+/// worst --grain. CPU afterwards is at most --cpu-after, and no poll takes over --poll. The
 /// attackers' own threads run at nice 10, since a real attacker computes elsewhere.
 ///
 /// With --quick, an attack that is too small to break its rule is not judged. Its row says so.

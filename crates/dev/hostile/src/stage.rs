@@ -74,8 +74,8 @@ impl Stage {
         PROTOCOLS.iter().fold(builder, |builder, name| builder.listen(&format!("{name}=127.0.0.1:0")))
     }
 
-    /// A name server that knows the attacker's domain, and gives answers of 64 KiB (RFC 1035 §4.2.2)
-    /// for all names of another one.
+    /// A name server that knows the attacker's domain, and gives answers of 64 KiB (RFC 1035
+    /// §4.2.2) for all names of another one.
     pub fn name_server() -> DnsServer {
         let key = "v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
         let name = format!("s._domainkey.{SIGNER}");
