@@ -22,7 +22,7 @@ use posthaste_testkit::ServerBuilder;
 /// An attack is held if the server lives. Somebody else must have logged in and got a message
 /// during it, and can log in afterwards. Each listing must have been right, and memory must have
 /// stayed in its bound. Without --quick the times count as well. The median, and the other times
-/// without waits, are at most --factor times those alone. 99 of 100 may take --noise more, and the
+/// without waits, are at most --factor times those alone. 99 of 100 may take --turns more, and the
 /// worst --grain. CPU afterwards is at most --cpu-after, and no poll takes over --poll. The
 /// attackers' own threads run at nice 10, since a real attacker computes elsewhere.
 ///
@@ -47,9 +47,9 @@ struct Arguments {
     /// How many times as long as alone the neighbour may wait.
     #[arg(long, default_value_t = 2.0)]
     factor: f64,
-    /// Milliseconds by which 99 of 100 listings may be over that: noise of short times.
-    #[arg(long, default_value_t = 2)]
-    noise: u64,
+    /// Milliseconds by which 99 of 100 listings may be over that: turns of the other sessions.
+    #[arg(long, default_value_t = 10)]
+    turns: u64,
     /// Milliseconds by which its worst may be over that: turns of the processor that attacker and
     /// server share here.
     #[arg(long, default_value_t = 20)]
@@ -135,7 +135,7 @@ fn times(arguments: &Arguments, stage: &Stage) -> std::io::Result<Rules> {
     Ok(Rules::Times {
         alone,
         factor: arguments.factor,
-        noise: Duration::from_millis(arguments.noise),
+        turns: Duration::from_millis(arguments.turns),
         grain: Duration::from_millis(arguments.grain),
         cpu_after: Duration::from_millis(arguments.cpu_after),
         poll: Duration::from_millis(arguments.poll),

@@ -18,8 +18,8 @@ pub enum Rules {
         alone: Times,
         /// How many times as long its median may be, and what 99 of 100 listings take.
         factor: f64,
-        /// How much longer those 99 may take beside that: less than this is the clock's noise.
-        noise: Duration,
+        /// How much longer those 99 may take beside that: a turn of each of 500 other sessions.
+        turns: Duration,
         /// How much longer its worst may be beside that: a turn of the processor among the
         /// attacker's own threads.
         grain: Duration,
@@ -105,7 +105,7 @@ impl Row {
         if self.memory > self.memory_bound {
             self.faults.push(format!("{} MiB over its rest", self.memory >> 20));
         }
-        if let Rules::Times { alone, factor, noise, grain, cpu_after, poll } = rules {
+        if let Rules::Times { alone, factor, turns, grain, cpu_after, poll } = rules {
             self.alone = alone.clone();
             let most = |time: Duration| time.mul_f64(*factor);
             if self.times.median() > most(alone.median()) {
@@ -113,8 +113,9 @@ impl Row {
             }
             // Where attackers compute on the same processors, the server waits for one. That is
             // not its own time.
-            if self.times.most_of_server() > most(alone.most_of_server()) + *noise {
-                self.faults.push(format!("1 % of the neighbour's times are over {factor} times"));
+            if self.times.most_of_server() > most(alone.most_of_server()) + *turns {
+                self.faults
+                    .push(format!("1 % of the neighbour's times are over {factor} times and {turns:?}"));
             }
             if self.times.worst_of_server() > most(alone.worst()) + *grain {
                 self.faults.push(format!("the neighbour's worst is over {factor} times and {grain:?}"));

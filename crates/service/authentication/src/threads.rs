@@ -6,6 +6,9 @@
 //! all threads, the next free one goes to the network with the fewest. A message that gets no
 //! thread in time is deferred. Between DNS answers a verification computes. For that it needs a
 //! permit. There is one permit fewer than processors, so that one processor is free for sessions.
+//!
+//! The answers arrive on a thread of their own. The resolver parses all that have come in one poll,
+//! and a hundred of 64 KiB take tens of milliseconds. Sessions do not wait for that.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -15,6 +18,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Messages verified at a time; each may wait for DNS on a thread.
 const THREADS: usize = 64;
@@ -29,6 +33,31 @@ const THREADS_EACH: usize = THREADS / 4;
 pub struct Verifications {
     threads: KeyedSemaphore<IpAddr>,
     compute: Arc<BlockingSemaphore>,
+    answers: Arc<Answers>,
+}
+
+/// The runtime in which the resolver reads answers. `None` if it could not be made: then it is the
+/// caller's.
+struct Answers(Option<Runtime>);
+
+impl Answers {
+    fn new() -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("dns").enable_all().build();
+        Self(runtime.inspect_err(|error| tracing::warn!(%error, "no thread for answers of DNS")).ok())
+    }
+
+    fn handle(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone())
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        // To wait for its thread would block, and whoever drops this may not.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Verifications {
@@ -41,6 +70,7 @@ impl Verifications {
         Self {
             threads: KeyedSemaphore::new(THREADS, THREADS_EACH),
             compute: Arc::new(BlockingSemaphore::new(compute_threads())),
+            answers: Arc::new(Answers::new()),
         }
     }
 
@@ -50,10 +80,11 @@ impl Verifications {
     }
 
     /// Does work to its end, on a thread that may block. It holds a permit while it computes, and
-    /// none while it waits.
-    pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+    /// none while it waits. What it spawns runs on the thread for answers.
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        poll_fn(|context| self.compute(|| work.as_mut().poll(context))).await
+        let polled = poll_fn(|context| self.compute(|| work.as_mut().poll(context)));
+        self.answers.handle().block_on(polled)
     }
 
     /// Computes, on a thread that may block, when there is a permit.
@@ -110,7 +141,8 @@ mod tests {
     #[test]
     fn so_many_compute_at_a_time() {
         let compute = Arc::new(BlockingSemaphore::new(2));
-        let verifications = Verifications { threads: KeyedSemaphore::new(1, 1), compute };
+        let answers = Arc::new(Answers(None));
+        let verifications = Verifications { threads: KeyedSemaphore::new(1, 1), compute, answers };
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -162,6 +194,15 @@ mod tests {
             Poll::Pending => true,
         });
         started
+    }
+
+    #[tokio::test]
+    async fn what_a_verification_spawns_runs_on_the_thread_for_answers() {
+        let verifications = Verifications::new();
+        let name = async { std::thread::current().name().map(str::to_owned) };
+        let work = move || verifications.block_on(async { tokio::spawn(name).await.unwrap() });
+        let name = tokio::task::spawn_blocking(work).await.unwrap();
+        assert_eq!(name.as_deref(), Some("dns"));
     }
 
     #[tokio::test]

@@ -19,7 +19,6 @@ use mail_auth::{
 };
 use posthaste_mime_summary::bounded_header_len;
 use posthaste_net::{ByteBudget, BytePermit, Holder};
-use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use self::client_name::verified_name;
@@ -198,13 +197,13 @@ impl Verifier {
         memory.grow_to_within(wanted, self.thread_within).await.map_err(|_| Busy)?;
         memory.complete();
         let (this, client, whole) = (self.clone(), client.clone(), message.clone());
-        let (runtime, session) = (Handle::current(), posthaste_metrics::current());
+        let session = posthaste_metrics::current();
         // The work holds permit and memory, not the task that waits for it: it continues if a
         // session ends.
         let work = move || {
             let _permit = permit;
             let verdict = match header_len {
-                Some(_) => runtime.block_on(this.verifications.run(this.verify_here(&client, &received))),
+                Some(_) => this.verifications.block_on(this.verify_here(&client, &received)),
                 None => this.unbounded(),
             };
             let marked = this.verifications.compute(|| with_results(&whole, &verdict.field, this.host()));
