@@ -96,6 +96,10 @@ impl Side {
 
     fn start(&self) -> Server {
         let mut server = ServerBuilder::new(&self.binary).data(self.data.path().join("data"));
+        // A baseline may be older than the other protocols.
+        for protocol in ["imap", "imaps", "lmtp"] {
+            server = server.listen(&format!("{protocol}=127.0.0.1:0"));
+        }
         // One account has all the sessions here. A baseline may be older than this setting.
         let keys = std::process::Command::new(&self.binary).args(["config", "--default"]).output().unwrap();
         if String::from_utf8_lossy(&keys.stdout).contains("account_connections") {
