@@ -53,7 +53,7 @@ impl Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        // To wait for its thread would block, and whoever drops this may not.
+        // A wait for its thread would block, and an async task may drop this.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

@@ -337,8 +337,8 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "dns-answers",
         what: "mail of hosts that are verified, whose name server gives 12 answers of 64 KiB for each message",
-        // 4 MiB for each answer that is parsed, one at a time for a verification.
-        memory_mib: |stage| 64 + 4 * stage.of(2, 16) as u64,
+        // For each verification an answer that is parsed, and the resolver's copy: 4 MiB each.
+        memory_mib: |stage| 64 + 8 * stage.of(2, 16) as u64,
         run: verification::long_answers,
     },
     Attack {
