@@ -71,9 +71,15 @@ pub fn run_from(options: RunOptions, ledger: Option<Ledger>, begin: &Begin) -> i
     let mut shared = Shared::new(options, ledger, started.as_micros() as u32, start);
     shared.meter = meter.map(Mutex::new);
     let shared = Arc::new(shared);
-    if let (Some(monitor), Some(_)) = (&mut monitor, shared.options.transactions_each) {
+    let mut watched = Watched::default();
+    if shared.options.transactions_each.is_some() {
         // The users may have done all before the main thread looks for the first time.
-        monitor.sample(0.0)?;
+        if let Some(monitor) = &mut monitor {
+            monitor.sample(0.0)?;
+        }
+        if shared.phase.measure_start() == start {
+            watched.read_figures(shared.options.figures.as_ref());
+        }
     }
     let rows = shared.options.workload.transactions.len() + OWN_ROWS;
     let recorders: Vec<_> =
@@ -87,7 +93,7 @@ pub fn run_from(options: RunOptions, ledger: Option<Ledger>, begin: &Begin) -> i
             std::thread::Builder::new().name(format!("users-{lane}")).spawn(body)
         })
         .collect::<io::Result<Vec<_>>>()?;
-    let watched = conduct(&shared, &recorders, monitor.as_mut(), &mut caveats);
+    conduct(&shared, &recorders, &mut watched, monitor.as_mut(), &mut caveats);
     for thread in threads {
         if !matches!(thread.join(), Ok(Ok(()))) {
             caveats.push("a generator thread failed: figures of its users are missing from then on".into());
@@ -140,17 +146,17 @@ fn lane_thread(
 fn conduct(
     shared: &Shared,
     recorders: &[Arc<Mutex<Recorder>>],
+    watched: &mut Watched,
     mut monitor: Option<&mut Monitor>,
     caveats: &mut Vec<String>,
-) -> Watched {
+) {
     let phase = &shared.phase;
     let total = phase.measure_end() - phase.start();
     let live = Live::new(shared.options.live, total);
-    let mut watched = Watched::default();
     let mut lost = false;
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         phase.stop();
-        return watched;
+        return;
     };
     let mut moments: Vec<Instant> =
         (0..=total.as_secs()).map(|s| phase.start() + Duration::from_secs(s)).collect();
@@ -168,12 +174,12 @@ fn conduct(
         });
         let now = Instant::now();
         let at_s = phase.seconds(now);
-        let ends_early = || interrupt::happened() || phase.is_stopping();
+        // Known before anything is read: if the run ends meanwhile, the next round reads its end.
+        let ends_early = interrupt::happened() || phase.is_stopping();
         watched.own.push((at_s, own::now()));
-        if let Some(figures) = &shared.options.figures
-            && (moment == phase.measure_start() || moment == phase.measure_end() || ends_early())
-        {
-            watched.figures.push(figures.read().map_err(|e| e.to_string()));
+        let begins = moment == phase.measure_start() && watched.figures.is_empty();
+        if begins || moment == phase.measure_end() || ends_early {
+            watched.read_figures(shared.options.figures.as_ref());
         }
         if let Some(monitor) = monitor.as_deref_mut().filter(|_| !lost)
             && let Err(error) = monitor.sample(at_s)
@@ -198,13 +204,12 @@ fn conduct(
         if interrupt::happened() {
             phase.interrupt();
         }
-        if phase.is_stopping() {
+        if ends_early {
             break;
         }
     }
     live.end();
     phase.stop();
-    watched
 }
 
 fn gather(recorders: &[Arc<Mutex<Recorder>>], rows: usize) -> Recorder {

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use posthaste_load_measure::Reading;
 use posthaste_load_measure::own::Own;
+use posthaste_load_measure::{Figures, Reading};
 use posthaste_load_results::{Counted, Offered};
 
 use super::recorder::{Recorder, Second};
@@ -20,6 +20,11 @@ pub struct Watched {
 }
 
 impl Watched {
+    /// Reads the server's own figures, if there is a place to read them.
+    pub fn read_figures(&mut self, figures: Option<&Figures>) {
+        self.figures.extend(figures.map(|figures| figures.read().map_err(|e| e.to_string())));
+    }
+
     /// The generator's CPU between the last two samples, in processors.
     pub fn own_rate(&self) -> f64 {
         let [.., (t0, a), (t1, b)] = self.own.as_slice() else { return 0.0 };
