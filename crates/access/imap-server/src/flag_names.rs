@@ -40,6 +40,7 @@ impl<'t> FlagNames<'t> {
     }
 
     /// The list with its parentheses.
+    #[inline]
     pub(crate) fn list(&mut self, flags: FlagSet, recent: bool) -> &[u8] {
         // Fibonacci hashing; 58 leaves the six bits that 64 slots need.
         let hash = (flags.bits() ^ u64::from(recent) << 63).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
@@ -66,6 +67,7 @@ impl<'t> FlagNames<'t> {
         text
     }
 
+    #[cold]
     fn fill(&mut self, at: usize, flags: FlagSet, recent: bool) -> Slot {
         if self.text.len() > TEXT_BYTES_MAX {
             self.text.clear();

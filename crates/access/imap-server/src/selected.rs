@@ -274,6 +274,7 @@ impl Selected {
     }
 
     /// Whether a message is `\Recent` in this session.
+    #[inline]
     pub(crate) fn is_recent(&self, uid: Uid) -> bool {
         !self.recent.is_empty() && self.recent.contains(uid.value())
     }

@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use posthaste_imap_codec::print;
+use posthaste_imap_codec::print::{self, Line};
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{FlagSet, ModSeq, NumSet, Rights, SeqNum};
 use posthaste_store::{Difference, Row, RowFinder, View};
@@ -447,25 +447,27 @@ struct Reported<'r> {
 /// `* 3 FETCH (UID 7 FLAGS (\Seen) MODSEQ (12))`
 fn print_row(out: &mut Vec<u8>, names: &mut FlagNames<'_>, enabled: Enabled, reported: Reported<'_>) {
     let Reported { seq, row, recent, what } = reported;
-    begin_fetch(out, enabled, seq, row);
-    let mut items: [&[u8]; 2] = [b" FLAGS ", b" MODSEQ ("];
-    if enabled.uid_only {
-        // No item precedes the first one, so there is no space.
-        items = [b"FLAGS ", if what == RowItems::Flags { b" MODSEQ (" } else { b"MODSEQ (" }];
-    } else {
-        out.extend_from_slice(b"UID ");
-        print::number(out, u64::from(row.uid().value()));
-    }
-    if what == RowItems::Flags {
-        out.extend_from_slice(items[0]);
-        out.extend_from_slice(names.list(row.flags(), recent));
-    }
-    if enabled.condstore {
-        out.extend_from_slice(items[1]);
-        print::number(out, row.modseq().value());
-        out.push(b')');
-    }
-    out.extend_from_slice(b")\r\n");
+    Line::print(out, |line| {
+        begin_fetch(line, enabled, seq, row);
+        let mut items: [&[u8]; 2] = [b" FLAGS ", b" MODSEQ ("];
+        if enabled.uid_only {
+            // No item precedes the first one, so there is no space.
+            items = [b"FLAGS ", if what == RowItems::Flags { b" MODSEQ (" } else { b"MODSEQ (" }];
+        } else {
+            line.put(b"UID ");
+            line.number(u64::from(row.uid().value()));
+        }
+        if what == RowItems::Flags {
+            line.put_slice(items[0]);
+            line.put_slice(names.list(row.flags(), recent));
+        }
+        if enabled.condstore {
+            line.put_slice(items[1]);
+            line.number(row.modseq().value());
+            line.put(b")");
+        }
+        line.put(b")\r\n");
+    });
 }
 
 /// Sends FETCH for messages of the announced view, changed or not. It answers a STORE whose

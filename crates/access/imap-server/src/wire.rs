@@ -30,6 +30,9 @@ use crate::options::ImapOptions;
 use crate::progress::Reports;
 use crate::transport::{Peer, StreamChange, Then, Transport, Wait};
 
+/// Bytes that the output buffer has at first: most answers fit.
+const OUT_FIRST_BYTES: usize = 1024;
+
 /// Bytes gathered before they are sent. One TLS record is 16 KiB. With four of them, the system
 /// call costs little compared with the printing. Twice as many gain nothing measurable.
 pub(crate) const OUT_BYTES: usize = 64 * 1024;
@@ -289,7 +292,11 @@ impl Wire {
     }
 
     /// The output buffer, to which responses are printed.
+    #[inline]
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
+        if self.out.capacity() == 0 {
+            self.out.reserve(OUT_FIRST_BYTES);
+        }
         &mut self.out
     }
 
@@ -512,12 +519,14 @@ impl Wire {
 
     /// Prints `* data`.
     pub(crate) fn say(&mut self, data: Untagged) {
-        print::response(&mut self.out, &Response::Data(data), self.names);
+        let names = self.names;
+        print::response(self.out(), &Response::Data(data), names);
     }
 
     /// Prints a status response.
     pub(crate) fn say_status(&mut self, status: Status) {
-        print::response(&mut self.out, &Response::Status(status), self.names);
+        let names = self.names;
+        print::response(self.out(), &Response::Status(status), names);
     }
 
     /// Prints `* OK [code] text`.
@@ -558,7 +567,8 @@ impl Wire {
 
     /// Prints a continuation request.
     pub(crate) fn say_continue(&mut self, text: &str) {
-        print::response(&mut self.out, &Response::Continue(text.to_owned()), self.names);
+        let names = self.names;
+        print::response(self.out(), &Response::Continue(text.to_owned()), names);
     }
 
     /// Takes a line from the input if one is complete; see [`CommandFramer::next_line`].

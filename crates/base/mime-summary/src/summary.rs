@@ -100,17 +100,15 @@ impl<'s> SummaryRef<'s> {
         let first = record::FIRST_END;
         let ends = self.layout.place_of(first)..self.layout.place_of(first + self.layout.sections());
         let Some(ends) = self.bytes.get(ends) else { return false };
-        let mut before = self.layout.head_len() as u32;
-        let mut in_order = true;
-        let mut next = |end: u32| {
-            in_order &= before <= end;
-            before = end;
-        };
-        if self.layout.is_wide {
-            ends.as_chunks().0.iter().for_each(|end| next(u32::from_le_bytes(*end)));
-        } else {
-            ends.as_chunks().0.iter().for_each(|end| next(u32::from(u16::from_le_bytes(*end))));
+        let head_len = self.layout.head_len();
+        if let (false, Some(ends)) = (self.layout.is_wide, ends.as_chunks().0.first_chunk()) {
+            return usual_sections_fit(head_len, ends, len);
         }
+        let mut before = head_len as u32;
+        let in_order = ends.as_chunks().0.iter().all(|end| {
+            let end = u32::from_le_bytes(*end);
+            std::mem::replace(&mut before, end) <= end
+        });
         in_order && before as usize == len
     }
 
@@ -172,17 +170,16 @@ impl<'s> SummaryRef<'s> {
         })
     }
 
-    /// The bytes that FETCH ENVELOPE sends.
-    pub fn envelope(&self) -> Pieces<'s, 4> {
+    /// The bytes that FETCH ENVELOPE sends. The list of From is stored once, and repeated here: the
+    /// first piece ends with it, and the second begins with it.
+    pub fn envelope(&self) -> Pieces<'s> {
         let kept = self.section(record::ENVELOPE);
         let [start, end] = [record::REPEATED, record::REPEATED + 1].map(|place| self.later_number(place));
-        let (before, after) = kept.split_at_checked(end).unwrap_or_default();
-        let once = before.get(start..).unwrap_or_default();
-        Pieces([before, once, once, after])
+        Pieces([kept.get(..end).unwrap_or_default(), kept.get(start..).unwrap_or_default()])
     }
 
     /// The bytes that FETCH BODY sends.
-    pub fn body(&self) -> Pieces<'s, 2> {
+    pub fn body(&self) -> Pieces<'s> {
         let shared = self.body_structure().get(..self.later_number(record::SHARED)).unwrap_or_default();
         Pieces([shared, self.section(record::BODY)])
     }
@@ -417,11 +414,20 @@ impl<'s> SummaryRef<'s> {
     }
 }
 
-/// A response in pieces, in the order in which they are sent; some may be empty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pieces<'s, const N: usize>([&'s [u8]; N]);
+/// The same of the usual record. Each listing does it for each message: the number of ends is known
+/// here, so there is no loop.
+#[inline]
+fn usual_sections_fit(head_len: usize, ends: &[[u8; 2]; record::SECTIONS], len: usize) -> bool {
+    let end = |at: usize| u16::from_le_bytes(ends[at]);
+    let in_order = (1..record::SECTIONS).all(|at| end(at - 1) <= end(at));
+    in_order && head_len <= usize::from(end(0)) && usize::from(end(record::SECTIONS - 1)) == len
+}
 
-impl<'s, const N: usize> Pieces<'s, N> {
+/// A response in pieces, in the order in which they are sent; each may be empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pieces<'s>([&'s [u8]; 2]);
+
+impl<'s> Pieces<'s> {
     /// The pieces, for callers that send them one by one.
     pub fn iter(&self) -> impl Iterator<Item = &'s [u8]> + '_ {
         self.0.iter().copied()
@@ -430,6 +436,7 @@ impl<'s, const N: usize> Pieces<'s, N> {
     /// Appends it.
     #[inline]
     pub fn append_to(&self, into: &mut Vec<u8>) {
+        into.reserve(self.0.iter().map(|piece| piece.len()).sum());
         self.0.iter().for_each(|piece| into.extend_from_slice(piece));
     }
 

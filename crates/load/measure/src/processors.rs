@@ -3,14 +3,15 @@
 //! On a machine that both share, each slows the other down. With `--server-cpus N` the server keeps
 //! to the first N processors, and the instrument to the others.
 
-use std::fs;
+use std::ops::Range;
+use std::{fs, io};
 
 use posthaste_load_results::RunResult;
 
 use crate::process::Tree;
 
-/// Keeps this process, and the threads that it starts from now on, to the processors from `first`
-/// to the last of `all`.
+/// Keeps this thread, and the threads and processes that it starts from now on, to the processors
+/// from `first` to the last of `all`.
 ///
 /// # Errors
 /// No processor is left for the instrument, or the system refuses.
@@ -20,16 +21,25 @@ pub fn keep_to_the_last(first: u32, all: u32) -> Result<(), String> {
             "--server-cpus {first}: this machine has {all} processors, and the instrument needs one of them"
         ));
     }
+    keep_to(first..all).map_err(|error| format!("--server-cpus: {error}"))
+}
+
+/// Keeps this thread, and the threads and processes that it starts from now on, to these
+/// processors.
+///
+/// # Errors
+/// The system refuses: the machine has none of them, or a control group forbids them.
+pub fn keep_to(processors: Range<u32>) -> io::Result<()> {
     // SAFETY: a set of bits, for which all zeros is a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in (first..all).filter(|cpu| *cpu < libc::CPU_SETSIZE as u32) {
+    for cpu in processors.filter(|cpu| *cpu < libc::CPU_SETSIZE as u32) {
         // SAFETY: the number is within the set.
         unsafe { libc::CPU_SET(cpu as usize, &mut set) };
     }
     // SAFETY: the set is valid for its size, and is only read.
     match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) } {
         0 => Ok(()),
-        _ => Err(format!("--server-cpus: {}", std::io::Error::last_os_error())),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

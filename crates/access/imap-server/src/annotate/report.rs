@@ -1,6 +1,6 @@
 //! Unsolicited FETCH responses with the names of entries that others changed: RFC 5257 §4.4.
 
-use posthaste_imap_codec::print;
+use posthaste_imap_codec::print::{self, Line};
 use posthaste_mail_model::NumSet;
 use posthaste_store::Difference;
 
@@ -46,7 +46,7 @@ pub(crate) async fn report_changes(
     for (uid, names) in changed.iter().filter(|(uid, _)| !arrived.contains(*uid)) {
         for (seq, row) in view.rows(&view.seqs_of_uids(&NumSet::range(*uid, *uid))) {
             let out = wire.out();
-            begin_fetch(out, enabled, seq, row);
+            Line::print(out, |line| begin_fetch(line, enabled, seq, row));
             if !enabled.uid_only {
                 out.extend_from_slice(b"UID ");
                 print::number(out, u64::from(*uid));

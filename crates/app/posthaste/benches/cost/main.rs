@@ -6,6 +6,7 @@
 //!
 //! - `--large` adds folders of 500,000 and 1,000,000. It takes some minutes and 3 GB of disk.
 //! - `--only listings,changes` measures only these groups of rows ([`GROUPS`]).
+//! - `--without-index` switches the search index off, which an older baseline does not have.
 //!
 //! In the environment:
 //!
@@ -19,14 +20,19 @@
 //! it. Client and server are separate processes; nothing of the client is counted.
 //!
 //! With a baseline, both servers run at the same time, each on its own data. In each round, every
-//! group of rows is measured on one and then on the other. The next round has the other order: the
-//! first of a pair finds colder caches.
+//! group of rows is measured on one and then on the other. The next round has the other order. Both
+//! start again for each round: two starts of one build differ by a tenth, by where the kernel puts
+//! their memory. The client has the last processor of the machine, and the servers the others. Where
+//! they shared one, the client interrupted the server at each write, or did not, by chance. The same
+//! build as its own baseline shows how exact the ratios are.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Instant;
 
+use posthaste_load_measure::processors::keep_to;
 use posthaste_testkit::{Mbox, Server, ServerBuilder, message};
 use tempfile::TempDir;
 
@@ -48,10 +54,15 @@ const SAMPLES: usize = 3;
 /// The groups of rows, in the order in which they are measured.
 const GROUPS: [&str; 8] = ["opening", "listings", "sessions", "changes", "lmtp", "idle", "memory", "closed"];
 
+/// Processors of the machine, before this thread keeps to some of them.
+static PROCESSORS: LazyLock<u32> =
+    LazyLock::new(|| std::thread::available_parallelism().unwrap().get() as u32);
+
 /// The selected rows.
 struct Options {
     groups: Vec<String>,
     large: bool,
+    without_index: bool,
 }
 
 impl Options {
@@ -64,7 +75,8 @@ impl Options {
         };
         let unknown = groups.iter().find(|g| !GROUPS.contains(&g.as_str()));
         assert!(unknown.is_none(), "--only: there is no group {unknown:?}; the groups are {GROUPS:?}");
-        Self { groups, large: arguments.iter().any(|a| a == "--large") }
+        let has = |option: &str| arguments.iter().any(|a| a == option);
+        Self { groups, large: has("--large"), without_index: has("--without-index") }
     }
 
     fn has(&self, group: &str) -> bool {
@@ -87,12 +99,23 @@ impl Options {
 struct Side {
     binary: PathBuf,
     data: TempDir,
+    settings: String,
     table: Table,
 }
 
 impl Side {
-    fn new(binary: PathBuf) -> Self {
-        Self { binary, data: tempfile::tempdir().unwrap(), table: Table::default() }
+    fn new(binary: PathBuf, options: &Options) -> Self {
+        let keys = std::process::Command::new(&binary).args(["config", "--default"]).output().unwrap();
+        let keys = String::from_utf8_lossy(&keys.stdout);
+        // A baseline may be older than these settings. One account has all the sessions here.
+        let mut settings = String::new();
+        if keys.contains("account_connections = ") {
+            settings.push_str("[limits]\naccount_connections = 0\n");
+        }
+        if options.without_index && keys.contains("[search]\n") {
+            settings.push_str("[search]\nindex = false\n");
+        }
+        Self { binary, data: tempfile::tempdir().unwrap(), settings, table: Table::default() }
     }
 
     fn start(&self) -> Server {
@@ -101,14 +124,17 @@ impl Side {
         for protocol in ["imap", "imaps", "lmtp"] {
             server = server.listen(&format!("{protocol}=127.0.0.1:0"));
         }
-        // One account has all the sessions here. A baseline may be older than this setting.
-        let keys = std::process::Command::new(&self.binary).args(["config", "--default"]).output().unwrap();
-        if String::from_utf8_lossy(&keys.stdout).contains("account_connections") {
+        if !self.settings.is_empty() {
             let config = self.data.path().join("posthaste.toml");
-            std::fs::write(&config, "[limits]\naccount_connections = 0\n").unwrap();
+            std::fs::write(&config, &self.settings).unwrap();
             server = server.arg("--config").arg(config.to_str().unwrap());
         }
-        server.start()
+        // A server starts with the processors of the thread that starts it.
+        let (all, of_client) = (*PROCESSORS, *PROCESSORS - 1);
+        keep_to(0..of_client.max(1)).unwrap();
+        let server = server.start();
+        keep_to(of_client..all).unwrap();
+        server
     }
 
     /// Imports the mail that the groups need.
@@ -134,11 +160,11 @@ fn main() {
     let binary = std::env::var_os("POSTHASTE_BINARY");
     let baseline = std::env::var_os("POSTHASTE_BASELINE");
     let binary = binary.map_or_else(|| env!("CARGO_BIN_EXE_posthaste").into(), PathBuf::from);
-    let mut sides = vec![Side::new(binary)];
-    sides.extend(baseline.map(|path| Side::new(path.into())));
+    let mut sides = vec![Side::new(binary, &options)];
+    sides.extend(baseline.map(|path| Side::new(path.into(), &options)));
     sides.iter().for_each(|side| side.fill(&options));
 
-    running(&mut sides, &options);
+    (0..ROUNDS).for_each(|round| running(&mut sides, &options, round));
     if options.has("memory") {
         for side in &mut sides {
             restarts::memory(side, &options);
@@ -163,24 +189,25 @@ fn in_turn<T>(builds: &mut [T], round: usize) -> impl Iterator<Item = &mut T> {
     second.iter_mut().chain(first)
 }
 
-/// The rows of servers that run for the whole time.
-fn running(sides: &mut [Side], options: &Options) {
+/// A round of the rows of servers that run.
+fn running(sides: &mut [Side], options: &Options, round: usize) {
     let servers: Vec<Server> = sides.iter().map(Side::start).collect();
+    servers.iter().for_each(measure::background);
     let mut pairs: Vec<(&mut Side, &Server)> = sides.iter_mut().zip(&servers).collect();
-    let mut each = |round: usize, group: &str, measure: &dyn Fn(&Server, &mut Table)| {
+    let mut each = |group: &str, measure: &dyn Fn(&Server, &mut Table)| {
         if options.has(group) {
             in_turn(&mut pairs, round).for_each(|(side, server)| measure(server, &mut side.table));
         }
     };
     let folders = options.folders();
-    each(0, "opening", &|server, table| rows::opening(server, table, &folders));
-    for round in 0..ROUNDS {
-        each(round, "listings", &|server, table| rows::listings(server, table, &folders));
-        each(round, "sessions", &|server, table| rows::sessions(server, table));
-        each(round, "changes", &|server, table| rows::changes(server, table, round));
-        each(round, "lmtp", &|server, table| rows::lmtp_deliveries(server, table));
+    each("opening", &|server, table| rows::opening(server, table, &folders));
+    each("listings", &|server, table| rows::listings(server, table, &folders));
+    each("sessions", &|server, table| rows::sessions(server, table));
+    each("changes", &|server, table| rows::changes(server, table, round));
+    each("lmtp", &|server, table| rows::lmtp_deliveries(server, table));
+    if round == 0 {
+        each("idle", &|server, table| notices::notices(server, table));
     }
-    each(0, "idle", &|server, table| notices::notices(server, table));
     for server in servers {
         server.stop();
     }

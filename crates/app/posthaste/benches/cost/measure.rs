@@ -6,6 +6,14 @@ use std::time::{Duration, Instant};
 
 use posthaste_testkit::Server;
 
+/// A server is idle after so many ticks with less CPU than this: timers take some tenth of it. One
+/// tick is not enough, because work in the background has pauses.
+const IDLE_TICKS: u32 = 3;
+const IDLE_TICK: Duration = Duration::from_millis(400);
+const IDLE_TICK_NS: u64 = 4_000_000;
+/// Longer than the index of two million messages takes.
+const IDLE_WITHIN: Duration = Duration::from_secs(600);
+
 /// CPU nanoseconds of each of the server's threads so far.
 struct Cpu(HashMap<OsString, u64>);
 
@@ -24,6 +32,19 @@ impl Cpu {
     /// had been idle for a while.
     fn since(&self, before: &Self) -> u64 {
         self.0.iter().map(|(task, ns)| ns - before.0.get(task).copied().unwrap_or(0)).sum()
+    }
+}
+
+/// Waits until the server has no work in the background. The search index of new messages is made
+/// there: after an import, one CPU is busy for some seconds.
+pub fn background(server: &Server) {
+    let started = Instant::now();
+    let mut idle = 0;
+    while idle < IDLE_TICKS {
+        assert!(started.elapsed() < IDLE_WITHIN, "the server is not idle after {IDLE_WITHIN:?}");
+        let before = Cpu::of(server);
+        std::thread::sleep(IDLE_TICK);
+        idle = if Cpu::of(server).since(&before) < IDLE_TICK_NS { idle + 1 } else { 0 };
     }
 }
 

@@ -1,7 +1,7 @@
 //! Decimal numbers.
 
 /// The first number that has more than eight digits.
-const EIGHT_DIGITS: u64 = 100_000_000;
+pub(super) const EIGHT_DIGITS: u64 = 100_000_000;
 
 /// Appends a decimal number.
 #[inline]
@@ -14,12 +14,20 @@ pub fn number(out: &mut Vec<u8>, n: u64) {
     if n >= EIGHT_DIGITS {
         return long(out, n);
     }
-    // Written in one piece without the zeros at the front, and cut after the last digit.
-    let digits = eight_digits(n);
-    let zeros = digits.trailing_zeros() / 8;
-    let end = out.len() + 8 - zeros as usize;
-    out.extend_from_slice(&(in_ascii(digits) >> (8 * zeros)).to_le_bytes());
+    // Written in one piece, and cut after the last digit.
+    let (text, len) = short(n);
+    let end = out.len() + len;
+    out.extend_from_slice(&text);
     out.truncate(end);
+}
+
+/// A number below 10^8 without the zeros at its front, and how many of the octets it has.
+#[inline]
+pub(super) fn short(n: u64) -> ([u8; 8], usize) {
+    let digits = eight_digits(n);
+    // The last digit is in the highest byte, and is never left out: of 0, it is the only one.
+    let zeros = (digits | 1 << 63).trailing_zeros() / 8;
+    ((in_ascii(digits) >> (8 * zeros)).to_le_bytes(), 8 - zeros as usize)
 }
 
 fn long(out: &mut Vec<u8>, n: u64) {
@@ -63,5 +71,6 @@ mod tests {
             number(&mut out, n);
             assert_eq!(out, format!("a {n}").as_bytes());
         }
+        assert_eq!(short(0), (*b"0\0\0\0\0\0\0\0", 1));
     }
 }

@@ -9,6 +9,7 @@ mod code;
 mod command;
 mod decimal;
 mod fetch;
+mod line;
 mod message_annotation;
 mod notify;
 mod object_ids;
@@ -28,6 +29,7 @@ pub use code::{code, code_sets};
 pub use command::{EncodedCommand, LiteralStyle, command};
 pub use decimal::number;
 pub use fetch::fetch_value;
+pub use line::Line;
 pub use message_annotation::annotation_value;
 pub use object_ids::object_ids;
 pub use response::{

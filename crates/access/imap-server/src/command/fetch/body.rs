@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use posthaste_imap_codec::print;
+use posthaste_imap_codec::print::{self, Line};
 use posthaste_mime_summary::{Encoding, Kind, Section, SummaryRef};
 
 use super::line::{self, Subject};
@@ -94,7 +94,7 @@ pub(super) async fn print(
         (None, false) => finding.await?,
     };
     *first = None;
-    line::begin(wire.out(), subject);
+    Line::print(wire.out(), |line| line::begin(line, subject));
     for (i, (item, found)) in plan.items.iter().zip(found).enumerate() {
         if i > 0 {
             wire.out().push(b' ');
@@ -132,7 +132,7 @@ pub(super) async fn print(
             ItemValue::Fields(header) => fields(wire, &reader, item, header, pace).await?,
         }
     }
-    line::end(wire.out());
+    Line::print(wire.out(), line::end);
     wire.relieve().await?;
     Ok(())
 }
@@ -184,7 +184,7 @@ async fn at_hand(
                 at = end;
             }
         }
-        _ => line::print_item(wire.out(), item, names, subject, stored),
+        _ => Line::print(wire.out(), |line| line::print_item(line, item, names, subject, stored)),
     }
     wire.relieve().await?;
     Ok(())

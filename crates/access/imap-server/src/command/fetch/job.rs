@@ -105,6 +105,7 @@ impl FetchJob<'_> {
         }
     }
 
+    #[inline]
     fn subject<'r>(&self, selected: &Selected, seq: SeqNum, row: &'r Row) -> Subject<'r> {
         let enabled = self.enabled;
         // IMAP4rev2 has no `\Recent`.

@@ -11,7 +11,7 @@ use posthaste_store::Result;
 
 use super::record::Origin;
 use crate::index::chunk::{uid_key, uid_of};
-use crate::index::{Index, Indexed, Writing, between, damaged};
+use crate::index::{Index, Indexed, Writing, beginning_with, between, damaged};
 
 /// Keys and values of a range, as LMDB hands them out.
 pub(in crate::index) type Cursor<'t> = RoRange<'t, Bytes, Bytes>;
@@ -26,7 +26,18 @@ pub(crate) fn record<'t>(
     index.summaries.get(txn, &uid_key(mailbox, uid)).indexed()
 }
 
-/// A cursor over the records of a mailbox, both UIDs included, for walks that a listing waits for.
+/// A cursor over the records from a message on, for walks that a listing waits for. It does not
+/// end with the mailbox: the walk looks at each key in any case, so that the cursor need not.
+pub(super) fn cursor_from<'t>(
+    index: &Index,
+    txn: &'t RoTxn,
+    mailbox: MailboxId,
+    low: u32,
+) -> heed::Result<Cursor<'t>> {
+    index.summaries.range(txn, &beginning_with(&uid_key(mailbox, low)))
+}
+
+/// A cursor over the records of a mailbox, both UIDs included.
 pub(in crate::index) fn cursor<'t>(
     index: &Index,
     txn: &'t RoTxn,

@@ -109,16 +109,14 @@ impl<'w> SummaryWalk<'w> {
 
     /// Visits the summaries of ranges that lie close together, with one cursor.
     fn span(&mut self, span: &[(u32, u32)], visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
-        let (Some(&(low, _)), Some(&(_, high))) = (span.first(), span.last()) else {
-            return Ok(ControlFlow::Continue(()));
-        };
+        let Some(&(low, _)) = span.first() else { return Ok(ControlFlow::Continue(())) };
         // Only the first range may begin before the place that the call has come to.
         let low = low.max(self.progress.after.saturating_add(1));
         let mut ranges = span.iter().copied().map(RemainingRange::of);
         let mut rest = ranges.next().unwrap_or(RemainingRange { low: 1, high: 0 });
         rest.low = rest.low.max(u64::from(low));
         if !self.progress.is_broken {
-            let there = match table::cursor(&self.shared.index, self.txn, self.mailbox, (low, high)) {
+            let there = match table::cursor_from(&self.shared.index, self.txn, self.mailbox, low) {
                 Ok(there) => Some(there),
                 Err(error) => self.stop_on(error).map(|()| None)?,
             };
@@ -136,8 +134,7 @@ impl<'w> SummaryWalk<'w> {
                 if value.len() > LINK_LEN {
                     prefetch(value);
                 }
-                // Both ends are this mailbox's keys. So are the keys between them, if the page is
-                // in order.
+                // After the mailbox's last record come those of another.
                 let Some(uid) = uid_of(self.mailbox, key) else { break };
                 while u64::from(uid) > rest.high {
                     if self.absent(rest)?.is_break() {
