@@ -137,15 +137,15 @@ pub(super) fn print_item(
     match item {
         ResponseItem::Envelope => {
             line.put(b"ENVELOPE ");
-            summary.envelope().append_to(line.out());
+            line.append(|out| summary.envelope().append_to(out));
         }
         ResponseItem::Body => {
             line.put(b"BODY ");
-            summary.body().append_to(line.out());
+            line.append(|out| summary.body().append_to(out));
         }
         ResponseItem::BodyStructure => {
             line.put(b"BODYSTRUCTURE ");
-            line.out().extend_from_slice(summary.body_structure());
+            line.put_slice(summary.body_structure());
         }
         ResponseItem::Fields(fields) => header_fields(line, fields, &summary),
         ResponseItem::EmailId => {
@@ -181,12 +181,12 @@ pub(super) fn print_item(
         ResponseItem::Preview => {
             // RFC 8970 §3
             line.put(b"PREVIEW ");
-            print::string(line.out(), summary.preview().as_bytes());
+            line.append(|out| print::string(out, summary.preview().as_bytes()));
         }
         ResponseItem::Snippet(name) => {
             line.put_slice(name.name().as_bytes());
             line.put(b" (FUZZY ");
-            print::string(line.out(), summary.preview().as_bytes());
+            line.append(|out| print::string(out, summary.preview().as_bytes()));
             line.put(b")");
         }
         _ => column(line, item, names, subject),
@@ -195,8 +195,10 @@ pub(super) fn print_item(
 
 /// Prints the ids of a message straight into the buffer: a listing has them of each message.
 fn formatted(line: &mut Line<'_>, text: Arguments<'_>) {
-    let written = line.out().write_fmt(text);
-    debug_assert!(written.is_ok(), "a buffer has no room");
+    line.append(|out| {
+        let written = out.write_fmt(text);
+        debug_assert!(written.is_ok(), "a buffer has no room");
+    });
 }
 
 fn mod_seq(line: &mut Line<'_>, label: &[u8], modseq: ModSeq) {
@@ -207,7 +209,7 @@ fn mod_seq(line: &mut Line<'_>, label: &[u8], modseq: ModSeq) {
 
 fn date(line: &mut Line<'_>, unix_seconds: i64) {
     match DateTime::new(unix_seconds, 0) {
-        Some(at) => print::date_time(line.out(), at),
+        Some(at) => line.append(|out| print::date_time(out, at)),
         None => line.put(b"NIL"),
     }
 }
@@ -219,12 +221,12 @@ fn header_fields(line: &mut Line<'_>, fields: &Fields, summary: &SummaryRef<'_>)
         line.put(b"{");
         line.number(selected.len() as u64);
         line.put(b"}\r\n");
-        return selected.append_to(line.out());
+        return line.append(|out| selected.append_to(out));
     }
     let mut text = Vec::with_capacity(selected.len());
     selected.append_to(&mut text);
     let part = cut(text.len() as u64, fields.partial);
     let part = text.get(part.start as usize..part.end as usize);
     debug_assert!(part.is_some(), "a partial is cut to the length of its text");
-    print::literal(line.out(), part.unwrap_or_default());
+    line.append(|out| print::literal(out, part.unwrap_or_default()));
 }
