@@ -67,7 +67,6 @@ impl<'t> FlagNames<'t> {
         text
     }
 
-    #[cold]
     fn fill(&mut self, at: usize, flags: FlagSet, recent: bool) -> Slot {
         if self.text.len() > TEXT_BYTES_MAX {
             self.text.clear();

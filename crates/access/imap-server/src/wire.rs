@@ -30,7 +30,8 @@ use crate::options::ImapOptions;
 use crate::progress::Reports;
 use crate::transport::{Peer, StreamChange, Then, Transport, Wait};
 
-/// Bytes that the output buffer has at first: most answers fit.
+/// Bytes that the output buffer has at first: most answers fit. A buffer that grows from nothing is
+/// moved six times before it has as many.
 const OUT_FIRST_BYTES: usize = 1024;
 
 /// Bytes gathered before they are sent. One TLS record is 16 KiB. With four of them, the system

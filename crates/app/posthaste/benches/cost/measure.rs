@@ -11,8 +11,8 @@ use posthaste_testkit::Server;
 const IDLE_TICKS: u32 = 3;
 const IDLE_TICK: Duration = Duration::from_millis(400);
 const IDLE_TICK_NS: u64 = 4_000_000;
-/// Longer than the index of two million messages takes.
-const IDLE_WITHIN: Duration = Duration::from_secs(600);
+/// Longer than the index of three million messages takes.
+const IDLE_WITHIN: Duration = Duration::from_secs(1800);
 
 /// CPU nanoseconds of each of the server's threads so far.
 struct Cpu(HashMap<OsString, u64>);

@@ -96,15 +96,16 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     client.ask(&format!("CREATE {target}"));
     append(server, &mut client, table, &target);
     client.ask("SELECT F10000");
+    background(server);
     let copy = |client: &mut Client, set: &str| _ = client.ask(&format!("COPY {set} {target}"));
     // Commits on this many messages are in the index before they are acknowledged: nothing follows.
     std::thread::sleep(INDEX_FOLLOWS);
     let (cpu, wall) = measured(server, || copy(&mut client, "1:1000"));
     table.take("COPY of 1,000", "≤ 2 ms", "ms", MS, (cpu, wall));
     copy(&mut client, "1:9000");
-    // A baseline may be older than the search index.
-    let (cpu, wall) = measured(server, || background(server));
-    table.take("search index of 10,000 copied messages, in the background", "", "ms", MS, (cpu, wall));
+    // A part of it may be done while messages are copied. It has no wall time: nobody waits.
+    let (cpu, _) = measured(server, || background(server));
+    table.take("after it, in the background: search index of 10,000 copies", "", "ms", MS, (cpu, 0));
     client.ask(&format!("SELECT {target}"));
     for flag in ["+FLAGS (\\Seen)", "-FLAGS (\\Seen)"] {
         let (cpu, wall) = measured(server, || _ = client.ask(&format!("STORE 1:10000 {flag}")));
@@ -162,6 +163,7 @@ pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
     });
     let name = "connect, LHLO, LMTP delivery of 4 KiB, QUIT";
     table.take(name, "", "ms", MS * TIMES as f64, (cpu, wall));
+    background(server);
 }
 
 /// 4 KiB, one at a time, each on disk before the next.

@@ -2,12 +2,14 @@
 
 use super::decimal::{self, EIGHT_DIGITS, short};
 
-/// Octets that are added to the output at once: a usual FETCH response of flags fits.
+/// Octets that are added to the output at once: a usual FETCH response of flags fits. Twice as many
+/// would take longer to clear.
 const ROOM: usize = 128;
 
 /// A line whose pieces are written over octets that were added to the output before. Its end stays
-/// in a register. If each piece is appended to the output instead, each waits for the length that
-/// the one before stored: a listing of flags takes half as long again.
+/// in a register: functions that print such lines are inline for this reason. If each piece is
+/// appended to the output instead, each waits for the length that the one before stored. Then a
+/// listing of flags takes half as long again.
 pub struct Line<'o> {
     /// The output. It may be longer than the line.
     out: &'o mut Vec<u8>,
@@ -87,6 +89,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_line_may_be_empty() {
+        let mut out = b"before".to_vec();
+        Line::print(&mut out, |_| {});
+        assert_eq!(out, b"before");
+    }
+
+    #[test]
     fn a_line_has_its_pieces_in_order_wherever_its_room_ends() {
         for len in 0..2 * ROOM {
             let piece = vec![b'x'; len];
@@ -95,13 +104,14 @@ mod tests {
                 Line::print(&mut out, |line| {
                     line.put_slice(&piece);
                     line.number(n);
-                    line.put(b" ");
+                    line.put(b" FETCH (");
+                    line.append(|_| {});
                     line.append(|out| out.push(b'-'));
                     line.number(n);
                     line.put_slice(&piece);
                 });
                 let piece = "x".repeat(len);
-                assert_eq!(String::from_utf8(out).unwrap(), format!("before {piece}{n} -{n}{piece}"));
+                assert_eq!(String::from_utf8(out).unwrap(), format!("before {piece}{n} FETCH (-{n}{piece}"));
             }
         }
     }

@@ -75,7 +75,6 @@ pub(super) fn of_summary(
 }
 
 /// Whether this message's body has to be read for the plan.
-#[inline]
 pub(super) fn needs_body(plan: &Plan, summary: &SummaryRef<'_>) -> bool {
     (plan.has_fields || plan.reads == Reads::Bodies)
         && plan.items.iter().any(|item| item_needs_body(item, summary))
