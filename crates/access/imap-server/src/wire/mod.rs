@@ -9,6 +9,8 @@
 //! [`Wire::relieve`] now and then. It sends a full buffer and waits until the peer has taken it.
 //! Invariants: the buffer never grows with the folder, and a waiting session owns no buffer.
 
+mod say;
+
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -19,8 +21,6 @@ use posthaste_directory::Client;
 use posthaste_directory::sasl::Channel;
 use posthaste_imap_codec::framing::{CommandFrame, CommandFramer, FramerLimits, LiteralWanted};
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
-use posthaste_imap_codec::print;
-use posthaste_imap_codec::response::{Code, Response, Status, StatusKind, Untagged};
 use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_net::{AccountShare, Certificates, Clock, LoginEnd, NetError};
 
@@ -516,60 +516,6 @@ impl Wire {
     pub(crate) fn release(&mut self) {
         debug_assert!(self.out.is_empty());
         self.out = Vec::new();
-    }
-
-    /// Prints `* data`.
-    pub(crate) fn say(&mut self, data: Untagged) {
-        let names = self.names;
-        print::response(self.out(), &Response::Data(data), names);
-    }
-
-    /// Prints a status response.
-    pub(crate) fn say_status(&mut self, status: Status) {
-        let names = self.names;
-        print::response(self.out(), &Response::Status(status), names);
-    }
-
-    /// Prints `* OK [code] text`.
-    pub(crate) fn say_code(&mut self, code: posthaste_imap_codec::response::Code, text: &str) {
-        self.say_status(Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: text.to_owned() });
-    }
-
-    /// Prints a line of these pieces, without line ends in them.
-    pub(crate) fn say_line(&mut self, pieces: &[&str]) {
-        let out = self.out();
-        pieces.iter().for_each(|piece| out.extend_from_slice(piece.as_bytes()));
-        out.extend_from_slice(b"\r\n");
-    }
-
-    /// Prints `* BYE [REFERRAL url] text`: RFC 2221 §3.
-    pub(crate) fn say_referral(&mut self, url: String) {
-        let (code, text) =
-            (Some(Code::Referral(vec![url])), "Your mailboxes are on another server".to_owned());
-        self.say_status(Status { tag: None, kind: StatusKind::Bye, code, text });
-    }
-
-    /// Prints `* BYE text`.
-    pub(crate) fn say_bye(&mut self, text: &str) {
-        self.say_status(Status { tag: None, kind: StatusKind::Bye, code: None, text: text.to_owned() });
-    }
-
-    /// Prints `* BYE [UNAVAILABLE] text`: RFC 5530 §3.
-    pub(crate) fn say_unavailable(&mut self, text: &str) {
-        let (code, text) = (Some(Code::Unavailable), text.to_owned());
-        self.say_status(Status { tag: None, kind: StatusKind::Bye, code, text });
-    }
-
-    /// Sends a continuation request: `+ text` (RFC 9051 §7.6).
-    pub(crate) async fn request_continuation(&mut self, text: &str) -> Result<(), NetError> {
-        self.say_continue(text);
-        self.flush().await
-    }
-
-    /// Prints a continuation request.
-    pub(crate) fn say_continue(&mut self, text: &str) {
-        let names = self.names;
-        print::response(self.out(), &Response::Continue(text.to_owned()), names);
     }
 
     /// Takes a line from the input if one is complete; see [`CommandFramer::next_line`].
