@@ -23,11 +23,10 @@ impl Plan {
         // Servers that run at once are not simulated.
         let simulated = study.simulate.is_some() && study.rounds == 1;
         let stores = match (data, study.put_back) {
-            (Data::Kept, true) => servers.saturating_mul(2),
+            // The copy that a server was measured in is put back for its next point.
+            (_, true) => servers.saturating_mul(2),
             (Data::Kept, false) if simulated => servers + servers.min(1),
             (Data::Kept, false) => servers,
-            // One copy at a time.
-            (Data::Removed, true) => servers + servers.min(1),
             (Data::Removed, false) if study.rounds > 1 => servers,
             (Data::Removed, false) if simulated => 2 * servers.min(1),
             (Data::Removed, false) => servers.min(1),
@@ -107,10 +106,10 @@ mod tests {
             let plan = Plan::of(&study, 2);
             plan.disk_bytes_of(&study, servers, data) / plan.disk_bytes()
         };
-        // One after the other, in turn, and with a copy of one.
+        // One after the other, in turn, and with a copy of each.
         assert_eq!(stores("mailbox-size", 1, 3, Data::Removed), 1);
         assert_eq!(stores("mailbox-size", 3, 3, Data::Removed), 3);
-        assert_eq!(stores("koka", 1, 3, Data::Removed), 4);
+        assert_eq!(stores("koka", 1, 3, Data::Removed), 6);
         // What is kept stays beside that of the next server.
         assert_eq!(stores("mailbox-size", 1, 3, Data::Kept), 3);
         assert_eq!(stores("koka", 1, 3, Data::Kept), 6);

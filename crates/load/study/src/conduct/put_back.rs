@@ -1,8 +1,8 @@
 //! The filled store is put back before each point: every point of every server begins with the same
 //! mail, and with a server that was just started.
 //!
-//! A server is filled once and stopped, and its folder is set aside. Before each point a copy of
-//! that folder takes the place of the one that was measured in. One server runs at a time, and the
+//! A server is filled once and stopped, and its folder is set aside. Before each point, the folder
+//! that was measured in is made a copy of that again. One server runs at a time, and the
 //! servers take turns at each point, round after round, as in [`super::side_by_side`].
 
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use posthaste_load_drive::Accounts;
 
-use super::copies::{allocated, copy, filled_beside};
+use super::copies::{allocated, filled_beside, put_back};
 use super::player::Player;
 use super::position::StudyPosition;
 use super::simulate::Stores;
@@ -116,7 +116,7 @@ fn take_turns(work: &mut Work, players: &[Player], place: StudyPosition, account
         }
         let begun = Instant::now();
         let started = match player.is_ours_to_stop() {
-            true => copy(&player.filled(), &player.folder),
+            true => put_back(&player.filled(), &player.folder),
             false => Ok(()),
         };
         let started = started.and_then(|()| work.start(player.which, &player.folder, place.stage, accounts));
@@ -125,9 +125,6 @@ fn take_turns(work: &mut Work, players: &[Player], place: StudyPosition, account
                 work.filled_bytes = player.is_ours_to_stop().then(|| allocated(&player.filled()));
                 work.point(player.which, place, &instance, accounts);
                 drop(instance);
-                if player.is_ours_to_stop() {
-                    work.clear(&player.folder);
-                }
                 work.budget.note(begun.elapsed());
             }
             Err(why) => {

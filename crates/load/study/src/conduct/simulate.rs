@@ -23,7 +23,7 @@ use posthaste_load_results::{Offered, RunResult, Simulated, SimulatedCounts, Sim
 use posthaste_load_workload::Think;
 
 use super::background::{SimulatedCpu, Waited};
-use super::copies::{copy, filled_beside};
+use super::copies::{filled_beside, put_back};
 use super::measured::measure;
 use super::work::Work;
 use crate::plan::{PlannedPoint, Stage};
@@ -185,7 +185,7 @@ fn from_the_same<T>(
 ) -> Result<[T; 2], String> {
     let mut begin = |each| {
         if let Some(filled) = &stores.filled {
-            copy(filled, stores.folder).map_err(|e| format!("its store cannot be put back: {e}"))?;
+            put_back(filled, stores.folder).map_err(|e| format!("its store cannot be put back: {e}"))?;
         }
         run(each)
     };
