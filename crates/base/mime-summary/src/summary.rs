@@ -175,10 +175,10 @@ impl<'s> SummaryRef<'s> {
     pub fn envelope(&self) -> Pieces<'s, 3> {
         let kept = self.section(record::ENVELOPE);
         let [start, end] = [record::REPEATED, record::REPEATED + 1].map(|place| self.later_number(place));
-        let Some((before, after)) = kept.split_at_checked(end) else { return Pieces([&[]; 3]) };
-        let once = before.get(start..).unwrap_or_default();
-        // One piece from `start` on: a copy more for each message costs a tenth of the listing.
-        Pieces([before, once, if once.is_empty() { after } else { kept.get(start..).unwrap_or_default() }])
+        let Some(before) = kept.get(..end) else { return Pieces([&[]; 3]) };
+        let start = start.min(end);
+        // The third is one piece, not two: a listing copies each for each message.
+        Pieces([before, before.in_bounds(start..), kept.in_bounds(start..)])
     }
 
     /// The bytes that FETCH BODY sends.

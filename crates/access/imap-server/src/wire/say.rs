@@ -7,16 +7,19 @@ use posthaste_net::NetError;
 use super::Wire;
 
 impl Wire {
+    fn print(&mut self, response: &Response) {
+        let names = self.names;
+        print::response(self.out(), response, names);
+    }
+
     /// Prints `* data`.
     pub(crate) fn say(&mut self, data: Untagged) {
-        let names = self.names;
-        print::response(self.out(), &Response::Data(data), names);
+        self.print(&Response::Data(data));
     }
 
     /// Prints a status response.
     pub(crate) fn say_status(&mut self, status: Status) {
-        let names = self.names;
-        print::response(self.out(), &Response::Status(status), names);
+        self.print(&Response::Status(status));
     }
 
     /// Prints `* OK [code] text`.
@@ -57,7 +60,6 @@ impl Wire {
 
     /// Prints a continuation request.
     pub(crate) fn say_continue(&mut self, text: &str) {
-        let names = self.names;
-        print::response(self.out(), &Response::Continue(text.to_owned()), names);
+        self.print(&Response::Continue(text.to_owned()));
     }
 }

@@ -140,7 +140,7 @@ impl Side {
         if let Err(error) = kept.and_then(|()| keep_to(of_client..all)) {
             eprintln!("client and server share their processors: {error}");
         }
-        measure::background(&server);
+        measure::wait_for_background(&server);
         server
     }
 

@@ -37,7 +37,7 @@ impl Cpu {
 
 /// Waits until the server has no work in the background. The search index of new messages is made
 /// there: after an import, one CPU is busy for some seconds.
-pub fn background(server: &Server) {
+pub fn wait_for_background(server: &Server) {
     let started = Instant::now();
     let mut idle = 0;
     while idle < IDLE_TICKS {

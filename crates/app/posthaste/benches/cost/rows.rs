@@ -3,7 +3,7 @@
 use posthaste_testkit::Server;
 
 use crate::client::{Client, append_one};
-use crate::measure::{INDEX_FOLLOWS, background, measured, measured_to_the_end, private_bytes};
+use crate::measure::{INDEX_FOLLOWS, measured, measured_to_the_end, private_bytes, wait_for_background};
 use crate::table::{MS, Table};
 use crate::{ROUNDS, SAMPLES, USER, four_kibibytes};
 
@@ -96,7 +96,7 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     client.ask(&format!("CREATE {target}"));
     append(server, &mut client, table, &target);
     client.ask("SELECT F10000");
-    background(server);
+    wait_for_background(server);
     let copy = |client: &mut Client, set: &str| _ = client.ask(&format!("COPY {set} {target}"));
     // Commits on this many messages are in the index before they are acknowledged: nothing follows.
     std::thread::sleep(INDEX_FOLLOWS);
@@ -104,7 +104,7 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     table.take("COPY of 1,000", "≤ 2 ms", "ms", MS, (cpu, wall));
     copy(&mut client, "1:9000");
     // A part of it may be done while messages are copied. It has no wall time: nobody waits.
-    let (cpu, _) = measured(server, || background(server));
+    let (cpu, _) = measured(server, || wait_for_background(server));
     table.take("after it, in the background: search index of 10,000 copies", "", "ms", MS, (cpu, 0));
     client.ask(&format!("SELECT {target}"));
     for flag in ["+FLAGS (\\Seen)", "-FLAGS (\\Seen)"] {
@@ -118,7 +118,7 @@ pub fn changes(server: &Server, table: &mut Table, round: usize) {
     table.take("EXPUNGE of 1,000", "≤ 2 ms", "ms", MS, (cpu, wall));
     client.ask("CLOSE");
     client.ask(&format!("DELETE {target}"));
-    background(server);
+    wait_for_background(server);
 }
 
 /// 4 KiB to one recipient, one at a time, each on disk before the next. There are three rows. One
@@ -163,7 +163,7 @@ pub fn lmtp_deliveries(server: &Server, table: &mut Table) {
     });
     let name = "connect, LHLO, LMTP delivery of 4 KiB, QUIT";
     table.take(name, "", "ms", MS * TIMES as f64, (cpu, wall));
-    background(server);
+    wait_for_background(server);
 }
 
 /// 4 KiB, one at a time, each on disk before the next.

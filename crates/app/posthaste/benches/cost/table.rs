@@ -50,25 +50,30 @@ impl Table {
         println!("| --- | --- | --- | --- | --- | --- |");
         for row in &self.0 {
             let Some(before) = baseline.0.iter().find(|b| b.name == row.name) else { continue };
-            let ratio = row.least / before.least;
+            let ratio = match before.least {
+                0.0 => String::new(),
+                least => format!("{:.3}", row.least / least),
+            };
             let (cpu, wall) = ((before.cpu(), row.cpu()), (before.wall(), row.wall()));
-            println!("| {} | {} | {} | {ratio:.3} | {} | {} |", row.name, cpu.0, cpu.1, wall.0, wall.1);
+            println!("| {} | {} | {} | {ratio} | {} | {} |", row.name, cpu.0, cpu.1, wall.0, wall.1);
         }
     }
 }
 
 impl Row {
     fn cpu(&self) -> String {
-        // A wait has a wall time alone.
-        if self.least == 0.0 { String::new() } else { self.in_unit(self.least) }
+        self.in_unit(self.least)
     }
 
     fn wall(&self) -> String {
-        // Nobody waits for work in the background.
-        if self.wall == 0.0 { String::new() } else { self.in_unit(self.wall) }
+        self.in_unit(self.wall)
     }
 
+    /// Empty for 0: a wait takes no CPU time, and nobody waits for work in the background.
     fn in_unit(&self, n: f64) -> String {
+        if n == 0.0 {
+            return String::new();
+        }
         let number = match n {
             0.0..10.0 => format!("{n:.3}"),
             10.0..100.0 => format!("{n:.1}"),

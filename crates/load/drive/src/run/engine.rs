@@ -62,10 +62,14 @@ pub fn run_from(options: RunOptions, ledger: Option<Ledger>, begin: &Begin) -> i
     let mut monitor = Monitor::start(&options.watch)?;
     let meter = if options.workload.is_measured_alone() { Meter::open(&options.watch)? } else { None };
     let mut watched = Watched::default();
-    let is_counted = options.transactions_each.is_some();
-    if is_counted && (options.ramp + options.warmup).is_zero() {
-        // The users may have done all before the main thread reads them for the first time.
-        watched.read_figures(options.figures.as_ref());
+    if options.transactions_each.is_some() {
+        // The users may have done all before the main thread looks for the first time.
+        if (options.ramp + options.warmup).is_zero() {
+            watched.read_figures(options.figures.as_ref());
+        }
+        if let Some(monitor) = &mut monitor {
+            monitor.sample(0.0)?;
+        }
     }
     let now = Instant::now();
     if begin.at.is_some_and(|at| at < now) {
@@ -77,10 +81,6 @@ pub fn run_from(options: RunOptions, ledger: Option<Ledger>, begin: &Begin) -> i
     let mut shared = Shared::new(options, ledger, started.as_micros() as u32, start);
     shared.meter = meter.map(Mutex::new);
     let shared = Arc::new(shared);
-    if let Some(monitor) = monitor.as_mut().filter(|_| is_counted) {
-        // For the same reason.
-        monitor.sample(0.0)?;
-    }
     let rows = shared.options.workload.transactions.len() + OWN_ROWS;
     let recorders: Vec<_> =
         (0..shared.options.threads.max(1)).map(|_| Arc::new(Mutex::new(Recorder::new(rows)))).collect();

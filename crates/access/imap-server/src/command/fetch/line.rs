@@ -10,7 +10,7 @@ use posthaste_mail_model::{ModSeq, SeqNum};
 use posthaste_mime_summary::SummaryRef;
 use posthaste_store::Row;
 
-use super::plan::{Fields, Plan, Reads, ResponseItem, cut};
+use super::plan::{Fields, Plan, ResponseItem, cut};
 use crate::command::walk::StoredMessage;
 use crate::enabled::Enabled;
 use crate::fetch_head::begin_fetch;
@@ -42,16 +42,7 @@ pub(super) fn end(line: &mut Line<'_>) {
 /// The whole response of a plan that needs only rows.
 #[inline]
 pub(super) fn of_row(out: &mut Vec<u8>, plan: &Plan, names: &mut FlagNames<'_>, subject: Subject<'_>) {
-    Line::print(out, |line| {
-        begin(line, subject);
-        for (i, item) in plan.items.iter().enumerate() {
-            if i > 0 {
-                line.put(b" ");
-            }
-            column(line, item, names, subject);
-        }
-        end(line);
-    });
+    response(out, plan, subject, |line, item| column(line, item, names, subject));
 }
 
 /// The whole response of a plan that needs only rows and summaries.
@@ -62,13 +53,24 @@ pub(super) fn of_summary(
     subject: Subject<'_>,
     stored: StoredMessage<'_>,
 ) {
+    response(out, plan, subject, |line, item| print_item(line, item, names, subject, stored));
+}
+
+/// A whole response whose items are printed one by one.
+#[inline]
+fn response(
+    out: &mut Vec<u8>,
+    plan: &Plan,
+    subject: Subject<'_>,
+    mut print: impl FnMut(&mut Line<'_>, &ResponseItem),
+) {
     Line::print(out, |line| {
         begin(line, subject);
         for (i, item) in plan.items.iter().enumerate() {
             if i > 0 {
                 line.put(b" ");
             }
-            print_item(line, item, names, subject, stored);
+            print(line, item);
         }
         end(line);
     });
@@ -76,8 +78,7 @@ pub(super) fn of_summary(
 
 /// Whether this message's body has to be read for the plan.
 pub(super) fn needs_body(plan: &Plan, summary: &SummaryRef<'_>) -> bool {
-    (plan.has_fields || plan.reads == Reads::Bodies)
-        && plan.items.iter().any(|item| item_needs_body(item, summary))
+    plan.may_need_body && plan.items.iter().any(|item| item_needs_body(item, summary))
 }
 
 /// Whether this message's body has to be read for the item.
@@ -217,10 +218,10 @@ fn header_fields(line: &mut Line<'_>, fields: &Fields, summary: &SummaryRef<'_>)
     line.put_slice(&fields.label);
     let selected = summary.header_fields(&fields.mask);
     if fields.partial.is_none() {
-        line.put(b"{");
-        line.number(selected.len() as u64);
-        line.put(b"}\r\n");
-        return line.append(|out| selected.append_to(out));
+        return line.append(|out| {
+            print::literal_head(out, selected.len() as u64);
+            selected.append_to(out);
+        });
     }
     let mut text = Vec::with_capacity(selected.len());
     selected.append_to(&mut text);

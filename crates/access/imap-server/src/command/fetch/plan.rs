@@ -90,8 +90,8 @@ pub(super) struct Bytes {
 pub(super) struct Plan {
     pub(super) items: Vec<ResponseItem>,
     pub(super) reads: Reads,
-    /// Whether it has fields of the message's header, which a summary may lack.
-    pub(super) has_fields: bool,
+    /// Whether a message may have to be read for it. Fields of the header may be in the summary.
+    pub(super) may_need_body: bool,
     /// Comparisons that each stored header field takes: a few for each list of names.
     per_field: u64,
     /// Bytes of all labels, and how often a summary is copied at most.
@@ -112,10 +112,11 @@ impl Plan {
             _ => None,
         });
         let per_field = masks.sum();
-        let has_fields = items.iter().any(|item| matches!(item, ResponseItem::Fields(_)));
+        let may_need_body =
+            reads == Reads::Bodies || items.iter().any(|item| matches!(item, ResponseItem::Fields(_)));
         let labels = items.iter().map(|item| item.label().len()).sum();
         let copies = items.iter().map(ResponseItem::copies).sum();
-        Self { items, reads, has_fields, per_field, labels, copies }
+        Self { items, reads, may_need_body, per_field, labels, copies }
     }
 
     /// The most bytes that are printed of a message with this summary, without its body.
