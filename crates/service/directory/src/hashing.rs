@@ -273,9 +273,14 @@ mod tests {
         let hashing = Hashing::of(1, 400);
         let held = hashing.permit(HashShare::Own).await;
         let order = Arc::new(Mutex::new(Vec::new()));
+        let (end_one, ends) = std::sync::mpsc::channel::<()>();
+        let ends = Arc::new(Mutex::new(ends));
         let login = |share: HashShare| {
-            let order = Arc::clone(&order);
-            let hashed = hashing.run(share, move || order.lock().push(share));
+            let (order, ends) = (Arc::clone(&order), Arc::clone(&ends));
+            let hashed = hashing.run(share, move || {
+                order.lock().push(share);
+                ends.lock().recv().ok();
+            });
             Box::pin(unconstrained(hashed))
         };
         let mut logins = Vec::new();
@@ -291,9 +296,14 @@ mod tests {
         logins.retain_mut(|login| login.as_mut().poll(&mut context).is_pending());
         assert_eq!(logins.len(), 402);
         drop(held);
-        while order.lock().len() < 8 {
+        for begun in 1..=8 {
+            while order.lock().len() < begun {
+                logins.retain_mut(|login| login.as_mut().poll(&mut context).is_pending());
+                tokio::task::yield_now().await;
+            }
+            // Before this hash ends, the login that its kind chose next waits for a thread.
             logins.retain_mut(|login| login.as_mut().poll(&mut context).is_pending());
-            tokio::task::yield_now().await;
+            end_one.send(()).unwrap();
         }
         // The first two were at the front before. Then each network has one turn.
         let [zero, one, two, three, new] = [0, 1, 2, 3, 4].map(network);
