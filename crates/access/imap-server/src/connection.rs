@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_directory::{ANNOTATION_BYTES_MAX, revoked};
+use posthaste_directory::ANNOTATION_BYTES_MAX;
 use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
@@ -91,7 +91,7 @@ async fn give_way(session: &mut Session) {
 pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
     let capabilities = Code::Other("CAPABILITY".to_owned(), Some(capability::text(session)));
     let greeting = format!("{} Posthaste at your service", session.service.options.hostname);
-    session.wire.say_code(capabilities, &greeting);
+    session.wire.say_code(capabilities, greeting);
     loop {
         if session.is_login_late() {
             session.wire.say_bye(LATE);
@@ -151,14 +151,13 @@ pub(crate) async fn run(session: &mut Session) -> Result<(), NetError> {
 async fn hold_back(session: &mut Session) -> Result<Next, NetError> {
     // Commands before this one are answered first.
     session.wire.flush().await?;
-    let Session { wire, shutdown, lease, .. } = session;
-    let goodbye = tokio::select! {
+    let Session { wire, endings, .. } = session;
+    let ending = tokio::select! {
         biased;
-        () = shutdown.requested() => "The server is shutting down",
-        () = revoked(lease) => REVOKED,
+        ending = endings.reached() => ending,
         allowed = wire.command_allowed() => return allowed.map(|()| Next::Command),
     };
-    wire.say_bye(goodbye);
+    wire.say_bye(ending.text());
     Ok(Next::Close)
 }
 
@@ -389,7 +388,7 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
         // Boxed: few sessions request notifications.
         return Box::pin(waiting::for_command(session, unread_max, within)).await;
     }
-    let Session { wire, shutdown, permit, lease, .. } = session;
+    let Session { wire, endings, permit, .. } = session;
     let displaced = async {
         match permit {
             Some(permit) => permit.revoked().await,
@@ -406,12 +405,8 @@ async fn wait_for_input(session: &mut Session) -> Result<Next, NetError> {
     // On shutdown, a command that has only partly arrived is not waited for.
     tokio::select! {
         biased;
-        () = shutdown.requested() => {
-            session.wire.say_bye("The server is shutting down");
-            Ok(Next::Close)
-        }
-        () = revoked(lease) => {
-            session.wire.say_bye(REVOKED);
+        ending = endings.reached() => {
+            session.wire.say_bye(ending.text());
             Ok(Next::Close)
         }
         filled = filled => match filled {

@@ -31,6 +31,7 @@ mod connection;
 mod contexts;
 mod copies;
 mod enabled;
+mod endings;
 mod fetch_head;
 mod flag_names;
 mod freed;

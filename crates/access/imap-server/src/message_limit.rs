@@ -111,7 +111,7 @@ pub(crate) fn report(wire: &mut Wire, stopped: Stopped, reply: &mut Reply) {
         reply.text = TEXT.into();
         return;
     }
-    wire.say_status(Status { tag: None, kind: StatusKind::No, code: Some(code), text: TEXT.to_owned() });
+    wire.say_status(Status { tag: None, kind: StatusKind::No, code: Some(code), text: TEXT.into() });
 }
 
 impl Session {

@@ -54,12 +54,16 @@ impl Reply {
         // Error texts may come from the system or a database. They must not break the line or
         // contain more than ASCII (RFC 3501 §9, text; RFC 9051 §9 allows UTF-8 after ENABLE
         // only).
-        let plain = |c: char| c.is_ascii() && !c.is_ascii_control();
-        let text = if self.text.chars().all(plain) {
-            self.text.into_owned()
+        let plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_control();
+        let text = if self.text.bytes().all(plain) {
+            self.text
         } else {
-            let replaced = |c: char| if c.is_ascii() { ' ' } else { '?' };
-            self.text.chars().map(|c| if plain(c) { c } else { replaced(c) }).collect()
+            let printed = |c: char| match u8::try_from(c).ok().filter(u8::is_ascii) {
+                Some(byte) if plain(byte) => c,
+                Some(_) => ' ',
+                None => '?',
+            };
+            self.text.chars().map(printed).collect::<String>().into()
         };
         Status { tag, kind: self.kind, code: self.code, text }
     }

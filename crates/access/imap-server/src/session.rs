@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use posthaste_directory::sasl::{Channel, Plaintext};
-use posthaste_directory::{Account, Client, Lease, Service, Source};
+use posthaste_directory::{Account, Client, Service, Source};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_mail_model::AccountId;
@@ -19,6 +19,7 @@ use posthaste_store::SessionEnd;
 use crate::client_line::ClientLine;
 use crate::contexts::update::Searcher;
 use crate::enabled::Enabled;
+use crate::endings::Endings;
 use crate::freed::free;
 use crate::metadata_reports::ReportedMetadata;
 use crate::notify::Notify;
@@ -75,10 +76,9 @@ pub(crate) fn logged_in(login: Option<&Account>) -> Result<&Account, Failure> {
 pub(crate) struct Session {
     pub(crate) service: Arc<ImapService>,
     pub(crate) wire: Wire,
-    pub(crate) shutdown: Shutdown,
     pub(crate) login: Option<Account>,
-    /// Ends when the account's logins are revoked.
-    pub(crate) lease: Option<Lease>,
+    /// The shutdown of the server, and the end of the login.
+    pub(crate) endings: Endings,
     pub(crate) selected: Option<Selected>,
     pub(crate) enabled: Enabled,
     /// The annotations that were reported to the client, after ENABLE METADATA.
@@ -145,9 +145,8 @@ impl Session {
         Self {
             service,
             wire,
-            shutdown,
+            endings: Endings::new(shutdown),
             login: None,
-            lease: None,
             selected: None,
             enabled: Enabled::default(),
             annotations: None,
@@ -219,12 +218,12 @@ impl Session {
 
     /// Whether the account, or the credential of the login, was removed.
     pub(crate) fn is_revoked(&self) -> bool {
-        self.lease.as_ref().is_some_and(Lease::is_ended)
+        self.endings.is_revoked()
     }
 
     /// Takes over the administrator's changes of the account.
     pub(crate) fn renew_login(&mut self) {
-        if let (Some(account), Some(lease)) = (&mut self.login, &self.lease)
+        if let (Some(account), Some(lease)) = (&mut self.login, self.endings.lease())
             && let Some(newer) = lease.newer(account)
         {
             *account = newer;

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use posthaste_directory::revoked;
 use posthaste_net::NetError;
 use posthaste_sharing::SharedMailboxes;
 use posthaste_store::{StoreError, Watch};
 use tokio::sync::watch;
 
 use crate::announce;
+use crate::endings::Ending;
 use crate::metadata_reports::ReportedMetadata;
 use crate::notify::Notify;
 use crate::reply::Failure;
-use crate::session::{Next, REVOKED, Session};
+use crate::session::{Next, Session};
 use crate::table::Numbers;
 
 /// The time that a session waits after a failed read of changes.
@@ -24,8 +24,8 @@ enum WaitEvent {
     /// There may be something to report.
     News,
     Input(Result<usize, NetError>),
-    Shutdown,
-    Revoked,
+    /// The server ends the session.
+    Ending(Ending),
 }
 
 /// Waits until input arrives, at most this long. `unread_max` is the limit of unread bytes.
@@ -89,8 +89,7 @@ pub(crate) async fn for_command(
             }
             WaitEvent::Input(Err(NetError::TimedOut(_))) => "Idle for too long",
             WaitEvent::Input(Err(error)) => return Err(error),
-            WaitEvent::Shutdown => "The server is shutting down",
-            WaitEvent::Revoked => REVOKED,
+            WaitEvent::Ending(ending) => ending.text(),
         };
         session.wire.say_bye(why);
         return Ok(Next::Close);
@@ -159,7 +158,7 @@ async fn next_event(
     unread_max: usize,
     within: Duration,
 ) -> WaitEvent {
-    let Session { wire, shutdown, selected, lease, annotations, notify, .. } = session;
+    let Session { wire, endings, selected, annotations, notify, .. } = session;
     let changed = async {
         match (watch, selected) {
             // A mailbox that was deleted is noticed by the report.
@@ -172,8 +171,7 @@ async fn next_event(
     let rare_event = rare_event(known, notify.as_deref_mut(), shared);
     tokio::select! {
         biased;
-        () = shutdown.requested() => WaitEvent::Shutdown,
-        () = revoked(lease) => WaitEvent::Revoked,
+        ending = endings.reached() => WaitEvent::Ending(ending),
         input = wire.fill(unread_max, within) => WaitEvent::Input(input),
         () = changed => WaitEvent::News,
         _ = rare_event => WaitEvent::News,

@@ -62,10 +62,14 @@ impl Reply {
     pub fn print(&self, out: &mut Vec<u8>) {
         let count = self.lines.len();
         for (at, text) in self.lines.iter().enumerate() {
-            let separator = if at + 1 == count { ' ' } else { '-' };
-            out.extend_from_slice(format!("{}{separator}", self.code).as_bytes());
-            if let Some(enhanced) = self.enhanced {
-                out.extend_from_slice(format!("{enhanced} ").as_bytes());
+            out.reserve(CODES_MAX + text.len() + 2);
+            number(out, self.code);
+            out.push(if at + 1 == count { b' ' } else { b'-' });
+            if let Some(Enhanced(class, subject, detail)) = self.enhanced {
+                for (part, end) in [(class.into(), b'.'), (subject, b'.'), (detail, b' ')] {
+                    number(out, part);
+                    out.push(end);
+                }
             }
             out.extend(text.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
             out.extend_from_slice(b"\r\n");
@@ -97,6 +101,17 @@ impl Reply {
             }
         }
     }
+}
+
+/// Octets of a code, an enhanced code and what separates them: `65535 255.65535.65535 `.
+const CODES_MAX: usize = 22;
+
+/// Appends the decimal digits of a number.
+fn number(out: &mut Vec<u8>, number: u16) {
+    if number >= 10 {
+        self::number(out, number / 10);
+    }
+    out.push(b'0' + (number % 10) as u8);
 }
 
 /// An enhanced code counts only where its class is the reply's (RFC 2034 §4).

@@ -44,6 +44,8 @@ struct Owner {
     command: Option<&'static str>,
     account: Option<Arc<AccountCounters>>,
     client: Option<Arc<Counters>>,
+    /// The sums to which the last command was added: the next one is often of the same kind.
+    last_sums: Option<(CommandKey, Arc<Counters>)>,
 }
 
 /// The session for which a thread works, and its CPU clock at the last count.
@@ -71,14 +73,21 @@ impl Meter {
             if let Some(OpenFolder { messages: messages @ 1.., .. }) = owner.folder {
                 self.counters.add(Counter::FolderMessages, u64::from(messages));
             }
-            self.add_to_sums(&owner, command);
+            self.add_to_sums(&mut owner, command);
         }
     }
 
-    fn add_to_sums(&self, owner: &Owner, command: &'static str) {
+    fn add_to_sums(&self, owner: &mut Owner, command: &'static str) {
         let amounts = self.counters.take();
         let key = CommandKey { protocol: self.protocol, command, folder: owner.size };
-        self.registry.command(key).add_all(&amounts);
+        match &owner.last_sums {
+            Some((last, sums)) if *last == key => sums.add_all(&amounts),
+            _ => {
+                let sums = self.registry.command(key);
+                sums.add_all(&amounts);
+                owner.last_sums = Some((key, sums));
+            }
+        }
         if let Some(account) = &owner.account {
             account.add(key, owner.folder, &amounts);
         }
@@ -200,7 +209,7 @@ impl Drop for TimeSlice {
             let _ = LAST.try_with(|last| last.set(Some(work.since)));
             if work.meter.between == BACKGROUND {
                 // Such a task has no commands, and may run as long as the server.
-                work.meter.add_to_sums(&work.meter.owner(), BACKGROUND);
+                work.meter.add_to_sums(&mut work.meter.owner(), BACKGROUND);
             } else if work.meter.answered.swap(false, Ordering::Relaxed) {
                 work.meter.command_ended();
             }
@@ -294,7 +303,7 @@ pub fn watch_polls(limit: Duration, report: fn(&LongPoll)) {
 impl<F> Drop for Metered<F> {
     fn drop(&mut self) {
         self.meter.command_ended();
-        self.meter.add_to_sums(&self.meter.owner(), self.meter.between);
+        self.meter.add_to_sums(&mut self.meter.owner(), self.meter.between);
     }
 }
 

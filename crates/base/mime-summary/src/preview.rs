@@ -97,13 +97,15 @@ fn squeeze(chars: impl Iterator<Item = char>) -> String {
     let mut count = 0;
     let mut wants_space = false;
     for c in chars {
-        if c.is_whitespace() {
-            wants_space = count > 0;
-            continue;
-        }
-        // Zero-width fillers are how newsletters pad their own previews.
-        if c.is_control() || matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{feff}') {
-            continue;
+        if !c.is_ascii_graphic() {
+            if c.is_whitespace() {
+                wants_space = count > 0;
+                continue;
+            }
+            // Zero-width fillers are how newsletters pad their own previews.
+            if c.is_control() || matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{feff}') {
+                continue;
+            }
         }
         if count + usize::from(wants_space) >= PREVIEW_CHARS_MAX {
             break;

@@ -66,6 +66,7 @@ mod login_error;
 mod message_annotations;
 mod network;
 mod orphans;
+mod parsed;
 mod password;
 mod recent;
 mod record;

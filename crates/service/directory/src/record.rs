@@ -192,8 +192,14 @@ impl Stored {
     /// An account's record, by its normal name.
     #[boxed]
     pub async fn find(engine: &dyn Engine, name: &str) -> Result<Option<Self>> {
-        let entry = engine.directory_entry(&account_key(name)).await?;
+        let entry = Self::entry(engine, name).await?;
         entry.as_ref().map(Self::read).transpose()
+    }
+
+    /// An account's record before it is parsed.
+    #[boxed]
+    pub async fn entry(engine: &dyn Engine, name: &str) -> Result<Option<DirectoryEntry>> {
+        Ok(engine.directory_entry(&account_key(name)).await?)
     }
 
     pub fn read(entry: &DirectoryEntry) -> Result<Self> {

@@ -15,6 +15,7 @@ use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine};
 use crate::account::Account;
 use crate::address::Address;
 use crate::error::{DirectoryError, Result};
+use crate::parsed::ParsedRecords;
 use crate::record::{self, Stored};
 
 /// The attempts at a change that loses races. Each loss means someone else won: sixteen in a row
@@ -25,12 +26,13 @@ pub(crate) const TRIES: usize = 16;
 #[derive(Clone)]
 pub(crate) struct Records {
     engine: Arc<dyn Engine>,
+    parsed: Arc<ParsedRecords>,
 }
 
 impl Records {
     /// The records of a store.
     pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine }
+        Self { engine, parsed: Arc::new(ParsedRecords::new()) }
     }
 
     /// The store, for functions that work on any store.
@@ -56,7 +58,8 @@ impl Records {
     /// An account's record, by its normal name.
     pub async fn stored(&self, name: &str) -> Result<Option<Stored>> {
         posthaste_metrics::count(Counter::DirectoryReads, 1);
-        Stored::find(self.engine(), name).await
+        let entry = Stored::entry(self.engine(), name).await?;
+        entry.map(|entry| self.parsed.of(entry)).transpose()
     }
 
     /// The account an alias belongs to, if the address is one.

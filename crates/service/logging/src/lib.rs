@@ -80,6 +80,10 @@ impl<W: Write> Write for Lines<W> {
             Some(text) => (text, "\n"),
             None => (event, ""),
         };
+        if text.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            self.to.write_all(event)?;
+            return Ok(event.len());
+        }
         let text = String::from_utf8_lossy(text);
         let is_plain = |c: char| !c.is_control() || (self.colours && c == '\x1b');
         match text.chars().all(is_plain) {

@@ -45,6 +45,11 @@ impl Clock {
         (Self(Some(Arc::clone(&manual))), ClockHand(manual))
     }
 
+    /// Whether a hand advances it.
+    pub(crate) fn is_manual(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The time now.
     pub fn now(&self) -> Instant {
         match &self.0 {

@@ -20,6 +20,7 @@ use posthaste_metrics::Counter;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 
 use crate::clock::timely;
+use crate::read_timer::ReadTimer;
 use crate::socket::Awaits;
 use crate::{
     AccountLimit, AccountShare, Certificates, ChannelBinding, ClientCertificate, Clock, ConnectionPermit,
@@ -51,6 +52,7 @@ pub struct Connection {
     share: Option<AccountShare>,
     login_end: LoginEnd,
     clock: Clock,
+    read_timer: ReadTimer,
     /// Its place among all connections.
     permit: Option<ConnectionPermit>,
 }
@@ -65,8 +67,16 @@ impl Connection {
     pub fn with_clock(stream: Stream, clock: Clock) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        let login_end = LoginEnd::default();
-        Self { stream, input: BytesMut::new(), id, share: None, login_end, clock, permit: None }
+        Self {
+            stream,
+            input: BytesMut::new(),
+            id,
+            share: None,
+            login_end: LoginEnd::default(),
+            clock,
+            read_timer: ReadTimer::default(),
+            permit: None,
+        }
     }
 
     /// With its place among all connections, which it gives back at its end.
@@ -228,9 +238,9 @@ impl Connection {
             return Err(NetError::InputFull { max: input_max });
         }
         self.stream.set_awaits(awaits);
-        let Self { stream, clock, input, .. } = self;
+        let Self { stream, clock, read_timer, input, .. } = self;
         let limits = ReadLimits { most: input_max - input.len(), within };
-        let came = match fill_timely(stream, clock, input, limits).await {
+        let came = match fill_timely(stream, (clock, read_timer), input, limits).await {
             Ok(came) => came,
             Err(error) => return Err(Box::pin(self.ended(error)).await),
         };
@@ -268,7 +278,8 @@ impl Connection {
     ) -> Result<usize, NetError> {
         debug_assert!(self.input.is_empty(), "the input is kept in two places");
         self.stream.set_awaits(awaits);
-        let came = match fill_timely(&mut self.stream, &self.clock, input, limits).await {
+        let Self { stream, clock, read_timer, .. } = self;
+        let came = match fill_timely(stream, (clock, read_timer), input, limits).await {
             Ok(came) => came,
             Err(error) => return Err(Box::pin(self.ended(error)).await),
         };
@@ -468,13 +479,13 @@ struct ReadLimits {
 
 async fn fill_timely(
     stream: &mut Stream,
-    clock: &Clock,
+    (clock, timer): (&Clock, &mut ReadTimer),
     input: &mut BytesMut,
     ReadLimits { most, within }: ReadLimits,
 ) -> Result<usize, NetError> {
     let mut left = within;
     if stream.is_compressed() && within > REST_AFTER {
-        match timely(clock, REST_AFTER, poll_fn(|cx| poll_fill(stream, input, most, cx))).await {
+        match timer.limit(clock, REST_AFTER, poll_fn(|cx| poll_fill(stream, input, most, cx))).await {
             Err(NetError::TimedOut(_)) => {
                 stream.rest();
                 left -= REST_AFTER;
@@ -483,7 +494,7 @@ async fn fill_timely(
             outcome => return outcome,
         }
     }
-    match timely(clock, left, poll_fn(|cx| poll_fill(stream, input, most, cx))).await {
+    match timer.limit(clock, left, poll_fn(|cx| poll_fill(stream, input, most, cx))).await {
         Ok(0) => Err(NetError::Closed),
         Err(NetError::TimedOut(_)) => Err(NetError::TimedOut(within)),
         outcome => outcome,

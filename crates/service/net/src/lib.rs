@@ -46,6 +46,7 @@ mod network;
 mod peers;
 mod process;
 mod proxy;
+mod read_timer;
 mod refusals;
 mod serve;
 mod shutdown;

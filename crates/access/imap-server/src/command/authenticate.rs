@@ -49,7 +49,6 @@ pub(super) async fn run(
 
 /// One line from the client, decoded.
 async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure> {
-    let mut shutdown = session.shutdown.clone();
     let line = loop {
         // The lines of an exchange belong to the login, so the login deadline applies to them.
         if session.is_login_late() {
@@ -59,10 +58,13 @@ async fn read_response(session: &mut Session) -> Result<Secret<Vec<u8>>, Failure
         match session.wire.line() {
             Some(Line::Whole(line)) => break line,
             Some(Line::TooLong) => return Err(Reply::bad("The response is too long").into()),
-            None => tokio::select! {
-                filled = session.wire.fill(RESPONSE_LINE_MAX, within) => { filled.map_err(Failure::of_wait)?; }
-                () = shutdown.requested() => return Err(Failure::Bye("The server is shutting down")),
-            },
+            None => {
+                let Session { wire, endings, .. } = session;
+                tokio::select! {
+                    filled = wire.fill(RESPONSE_LINE_MAX, within) => drop(filled.map_err(Failure::of_wait)?),
+                    ending = endings.reached() => return Err(Failure::Bye(ending.text())),
+                }
+            }
         }
     };
     if line.as_ref() == b"*" {

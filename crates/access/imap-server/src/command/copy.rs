@@ -91,7 +91,7 @@ pub(super) async fn move_(
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
     let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
-    let moved_to = Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: "Moved".to_owned() };
+    let moved_to = Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: "Moved".into() };
     print_status(ctx.wire, moved_to).await?;
     let reply = done_without(moved.copied.left_out.len());
     ctx.announce(tag, Numbers::Free, Own::Expunged(&moved.expunged.uids)).await?;

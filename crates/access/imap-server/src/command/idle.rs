@@ -4,7 +4,6 @@
 //! reports that it continues while it reads rights and flags there (RFC 9585).
 
 use bytes::Bytes;
-use posthaste_directory::revoked;
 use posthaste_imap_codec::Tag;
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_net::NetError;
@@ -13,6 +12,7 @@ use tokio::sync::watch;
 
 use super::DONE;
 use crate::announce;
+use crate::endings::Ending;
 use crate::reply::{Failure, Reply};
 use crate::session::{REVOKED, Session};
 use crate::table::Numbers;
@@ -27,8 +27,7 @@ enum IdleEvent {
     News(Result<(), StoreError>),
     RareEvent(RareEvent),
     Input(Result<usize, NetError>),
-    Shutdown,
-    Revoked,
+    Ending(Ending),
 }
 
 pub(super) async fn run(session: &mut Session, tag: &Tag) -> Result<Reply, Failure> {
@@ -63,9 +62,9 @@ pub(super) async fn run(session: &mut Session, tag: &Tag) -> Result<Reply, Failu
             IdleEvent::RareEvent(RareEvent::Rights) => Box::pin(session.renew_rights(Some(tag))).await?,
             IdleEvent::RareEvent(RareEvent::Annotations) => session.announce_annotations(Some(tag)).await?,
             IdleEvent::Input(input) => drop(input.map_err(Failure::of_wait)?),
-            IdleEvent::Revoked => return Err(Failure::Bye(REVOKED)),
+            IdleEvent::Ending(Ending::Revoked) => return Err(Failure::Bye(REVOKED)),
             // The session's own loop sends BYE.
-            IdleEvent::Shutdown => return Ok(Reply::ok("IDLE ended")),
+            IdleEvent::Ending(Ending::Shutdown) => return Ok(Reply::ok("IDLE ended")),
         }
     }
 }
@@ -80,7 +79,7 @@ async fn next_event(
     shared: Option<&mut watch::Receiver<()>>,
 ) -> IdleEvent {
     let within = session.service.options.silence_within;
-    let Session { wire, shutdown, selected, lease, annotations, notify, .. } = session;
+    let Session { wire, endings, selected, annotations, notify, .. } = session;
     let news = async {
         match (watch, selected) {
             (Some(watch), Some(selected)) => watch.changed(&selected.announced).await.map(drop),
@@ -100,7 +99,6 @@ async fn next_event(
         news = news => IdleEvent::News(news),
         rare_event = rare_event => IdleEvent::RareEvent(rare_event),
         input = wire.fill(INPUT_MAX, within) => IdleEvent::Input(input),
-        () = shutdown.requested() => IdleEvent::Shutdown,
-        () = revoked(lease) => IdleEvent::Revoked,
+        ending = endings.reached() => IdleEvent::Ending(ending),
     }
 }

@@ -55,7 +55,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
     session.source().succeeded(&login);
     let lease = session.service.directory.lease(&login);
     session.wire.belongs_to(share, LoginEnd::new(lease.signal()));
-    session.lease = Some(lease);
+    session.endings.set_lease(Some(lease));
     session.login = Some(login.account);
     session.log_client();
     // RFC 9051 §6.2.2: login changes the capabilities; sending them saves the client a round trip.
@@ -83,10 +83,10 @@ pub(super) async fn note_refusal(session: &mut Session, name: &str, error: &Logi
     session.source().failed(name, &error.failure);
     // A client that guesses passwords has to connect again after a few tries.
     session.bad_commands += 1;
-    let (mut shutdown, clock) = (session.shutdown.clone(), session.wire.clock());
+    let Session { wire, endings, .. } = session;
     tokio::select! {
-        () = clock.sleep(error.delay) => {}
-        () = shutdown.requested() => {}
+        () = wire.clock().sleep(error.delay) => {}
+        _ = endings.reached() => {}
     }
 }
 

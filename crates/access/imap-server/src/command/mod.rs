@@ -126,7 +126,7 @@ async fn finish(
     }
     if reply.text.is_empty() {
         // RFC 3501 §9, resp-text: the text must not be empty.
-        reply.text = format!("{} completed", rule.name).into();
+        reply.text = [rule.name, " completed"].concat().into();
     }
     if changes_list(rule.name)
         && let Some(notify) = &mut session.notify

@@ -115,7 +115,7 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
 
 /// RFC 5267 §4.3.1: without the context, the search itself succeeds.
 fn refuse_update(session: &mut Session, tag: &Tag) {
-    let text = "The results of ESEARCH are not kept up to date".to_owned();
+    let text = "The results of ESEARCH are not kept up to date".into();
     let code = Some(Code::NoUpdate(tag.clone()));
     session.wire.say_status(Status { tag: None, kind: StatusKind::No, code, text });
 }

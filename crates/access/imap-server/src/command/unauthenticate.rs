@@ -33,7 +33,7 @@ fn end_login(session: &mut Session) -> Reply {
     // With the mailbox the saved search result and `\Recent` end, too.
     session.selected = None;
     session.login = None;
-    session.lease = None;
+    session.endings.set_lease(None);
     session.give_back_memory(0);
     session.enabled = Enabled::default();
     session.annotations = None;

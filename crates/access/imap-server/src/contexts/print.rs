@@ -71,7 +71,7 @@ pub(super) async fn updates(
 /// `* NO [NOUPDATE "a"] why`: RFC 5267 §4.3.1.
 pub(super) fn no_update(wire: &mut Wire, tag: &Tag, why: &str) {
     let code = Some(Code::NoUpdate(tag.clone()));
-    wire.say_status(Status { tag: None, kind: StatusKind::No, code, text: why.to_owned() });
+    wire.say_status(Status { tag: None, kind: StatusKind::No, code, text: why.to_owned().into() });
 }
 
 /// A set of messages without an order of its own: at place 0 (RFC 5267 §4.3.3).

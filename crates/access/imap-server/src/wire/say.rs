@@ -1,5 +1,7 @@
 //! Responses that are printed as values, and the usual last words.
 
+use std::borrow::Cow;
+
 use posthaste_imap_codec::print;
 use posthaste_imap_codec::response::{Code, Response, Status, StatusKind, Untagged};
 use posthaste_net::NetError;
@@ -23,8 +25,8 @@ impl Wire {
     }
 
     /// Prints `* OK [code] text`.
-    pub(crate) fn say_code(&mut self, code: Code, text: &str) {
-        self.say_status(Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: text.to_owned() });
+    pub(crate) fn say_code(&mut self, code: Code, text: impl Into<Cow<'static, str>>) {
+        self.say_status(Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: text.into() });
     }
 
     /// Prints a line of these pieces, without line ends in them.
@@ -36,19 +38,18 @@ impl Wire {
 
     /// Prints `* BYE [REFERRAL url] text`: RFC 2221 §3.
     pub(crate) fn say_referral(&mut self, url: String) {
-        let (code, text) =
-            (Some(Code::Referral(vec![url])), "Your mailboxes are on another server".to_owned());
+        let (code, text) = (Some(Code::Referral(vec![url])), "Your mailboxes are on another server".into());
         self.say_status(Status { tag: None, kind: StatusKind::Bye, code, text });
     }
 
     /// Prints `* BYE text`.
-    pub(crate) fn say_bye(&mut self, text: &str) {
-        self.say_status(Status { tag: None, kind: StatusKind::Bye, code: None, text: text.to_owned() });
+    pub(crate) fn say_bye(&mut self, text: &'static str) {
+        self.say_status(Status { tag: None, kind: StatusKind::Bye, code: None, text: text.into() });
     }
 
     /// Prints `* BYE [UNAVAILABLE] text`: RFC 5530 §3.
-    pub(crate) fn say_unavailable(&mut self, text: &str) {
-        let (code, text) = (Some(Code::Unavailable), text.to_owned());
+    pub(crate) fn say_unavailable(&mut self, text: &'static str) {
+        let (code, text) = (Some(Code::Unavailable), text.into());
         self.say_status(Status { tag: None, kind: StatusKind::Bye, code, text });
     }
 

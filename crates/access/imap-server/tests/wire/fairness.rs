@@ -86,7 +86,8 @@ fn a_search_ends_with_its_client_and_keeps_nobody_waiting() {
     for _ in 0..50 {
         assert_eq!(fetch_text(&mut other, 2, "UID"), "UID 2");
     }
-    assert_eq!(server.service().accounts_at_work(), 1, "it is at work still");
+    // It is at work still. Between two pieces of its work the account holds no permit for a moment.
+    until(|| server.service().accounts_at_work() == 1);
     drop(leaving);
     until(|| server.service().accounts_at_work() == 0);
 }

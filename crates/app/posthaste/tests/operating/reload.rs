@@ -116,7 +116,8 @@ fn a_busy_port_leaves_everything_as_it_was() {
     assert_eq!(server.shows(), ("before.example".to_owned(), true));
     // One port that is free, and one that another program has.
     let free = free_port();
-    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    // The system gives a port of its own choice to others once it is free.
+    let busy = TcpListener::bind(free_port()).unwrap();
     let busy_at = busy.local_addr().unwrap();
     let rest = "[login]\nplaintext = \"never\"\n[store]\ncompress = \"zstd\"\n";
     configure(dir, "after.example", &[free, busy_at], rest);

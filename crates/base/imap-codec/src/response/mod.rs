@@ -12,6 +12,8 @@ mod parse_words;
 mod structure;
 mod urls;
 
+use std::borrow::Cow;
+
 pub use code::Code;
 pub use data::{
     Esearch, ListAttribute, ListData, Namespace, Namespaces, QuotaResource, StatusValue, ThreadNode,
@@ -50,7 +52,7 @@ pub struct Status {
     /// `[…]`
     pub code: Option<Code>,
     /// The text for a person. No CR, no LF.
-    pub text: String,
+    pub text: Cow<'static, str>,
 }
 
 /// The kind of a status: the end of a command, or an unsolicited status.

@@ -87,7 +87,7 @@ fn status(c: &mut Cursor<'_>, tag: Option<Tag>, kind: StatusKind) -> Response {
             None => *c = before,
         }
     }
-    Response::Status(Status { tag, kind, code, text: text_line(c) })
+    Response::Status(Status { tag, kind, code, text: text_line(c).into() })
 }
 
 /// A code and its closing bracket. A code that does not parse by its own rule is kept unchanged;

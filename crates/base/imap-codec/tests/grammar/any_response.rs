@@ -33,7 +33,7 @@ fn status() -> BoxedStrategy<Status> {
         (Just(None), prop::sample::select(any)),
     ];
     (head, option::of(code()), line())
-        .prop_map(|((tag, kind), code, text)| Status { tag, kind, code, text })
+        .prop_map(|((tag, kind), code, text)| Status { tag, kind, code, text: text.into() })
         .boxed()
 }
 

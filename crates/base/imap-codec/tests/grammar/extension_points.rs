@@ -174,7 +174,7 @@ properties! {
     fn servers_without_private_annotations(octets in 1_u32..) {
         let line = Bytes::from(format!("* OK [ANNOTATIONS {octets} NOPRIVATE] x\r\n"));
         let code = Some(Code::Annotations(AnnotationSupport::Octets(octets)));
-        let status = Status { tag: None, kind: StatusKind::Ok, code, text: "x".to_owned() };
+        let status = Status { tag: None, kind: StatusKind::Ok, code, text: "x".into() };
         prop_assert_eq!(parse_response(&line, NAMES), Ok(Response::Status(status)));
     }
 }

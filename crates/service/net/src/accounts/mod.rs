@@ -20,10 +20,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use rustix::time::{ClockId, clock_gettime};
 
 use self::copies::Copies;
 pub use self::copies::{COPIES_BYTES_MAX, Copier};
@@ -437,10 +438,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds since the first call in this process.
+/// Nanoseconds of the monotonic clock.
 fn now() -> u64 {
-    static BEGAN: OnceLock<Instant> = OnceLock::new();
-    u64::try_from(BEGAN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+    let time = clock_gettime(ClockId::Monotonic);
+    // The kernel counts from its start, and a second has at most 10⁹ nanoseconds.
+    (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

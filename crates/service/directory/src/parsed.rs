@@ -1,0 +1,74 @@
+//! The parsed records of accounts. A login and each delivery read a record, and parsing it costs
+//! three times as much as reading it.
+//!
+//! Each use compares the octets that were read with those that were parsed. So a change is seen at
+//! once, whoever made it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use posthaste_store::DirectoryEntry;
+
+use crate::error::Result;
+use crate::recent::Recent;
+use crate::record::Stored;
+
+/// Records that are kept, and as many that were used before.
+const KEPT: usize = 512;
+/// Octets of a record that is kept: most have some 600. All of them take 10 MiB at most.
+const OCTETS_MAX: usize = 4096;
+
+/// The records used last.
+pub(crate) struct ParsedRecords {
+    hasher: RandomState,
+    recent: Mutex<Recent<u64, Arc<(DirectoryEntry, Stored)>>>,
+}
+
+impl ParsedRecords {
+    pub fn new() -> Self {
+        Self { hasher: RandomState::new(), recent: Mutex::new(Recent::new(KEPT)) }
+    }
+
+    /// The account of a record that was read.
+    pub fn of(&self, entry: DirectoryEntry) -> Result<Stored> {
+        let key = self.hasher.hash_one(&entry.name);
+        let known = self.recent.lock().get(&key);
+        if let Some(known) = known
+            && known.0 == entry
+        {
+            return Ok(known.1.clone());
+        }
+        let stored = Stored::read(&entry)?;
+        if entry.value.len() <= OCTETS_MAX {
+            self.recent.lock().insert(key, Arc::new((entry, stored.clone())));
+        }
+        Ok(stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_parsed_again_once_it_differs() {
+        let parsed = ParsedRecords::new();
+        let entry = |name: &str, version, quota: u32| {
+            let id = "0123456789abcdef0123456789abcdef";
+            let value = format!(
+                r#"{{"v":1,"id":"{id}","name":"{name}","argon2":"x","quota_bytes":{quota},"format":"keep","disabled":false,"created":0}}"#
+            );
+            DirectoryEntry { name: format!("account/{name}"), version, value: value.into() }
+        };
+        for (name, version, quota) in
+            [("ana", 1, 7), ("ben", 1, 5), ("ana", 1, 7), ("ana", 1, 8), ("ana", 2, 8), ("ben", 1, 5)]
+        {
+            let stored = parsed.of(entry(name, version, quota)).unwrap();
+            let found = (&*stored.account.name, stored.account.version, stored.account.quota_bytes);
+            assert_eq!(found, (name, version, Some(quota.into())));
+        }
+        let damaged = DirectoryEntry { value: "{".into(), ..entry("ana", 2, 8) };
+        assert!(parsed.of(damaged).is_err());
+    }
+}
