@@ -115,3 +115,43 @@ impl Endings {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wait_that_was_dropped_does_not_keep_the_next_one_from_ending() {
+        let (trigger, shutdown) = Shutdown::new();
+        let mut endings = Endings::new(shutdown);
+        // More waits than a task may begin in one turn.
+        poll_fn(|cx| {
+            assert!((0..1000).all(|_| endings.poll(cx).is_pending()));
+            Poll::Ready(())
+        })
+        .await;
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        let waiting = tokio::spawn(async move {
+            poll_fn(|cx| {
+                assert!(endings.poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            begun.send(()).unwrap();
+            endings.reached().await
+        });
+        begins.await.unwrap();
+        trigger.request();
+        assert_eq!(waiting.await.unwrap(), Ending::Shutdown);
+    }
+
+    #[tokio::test]
+    async fn an_end_that_was_reached_before_is_seen_at_once() {
+        let (trigger, shutdown) = Shutdown::new();
+        let mut endings = Endings::new(shutdown);
+        trigger.request();
+        for _ in 0..2 {
+            assert_eq!(endings.reached().await, Ending::Shutdown);
+        }
+    }
+}

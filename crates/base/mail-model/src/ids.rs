@@ -122,6 +122,16 @@ impl Id {
         self.0.to_be_bytes()
     }
 
+    /// The characters in which it prints.
+    pub fn text(self) -> [u8; 26] {
+        let mut text = [0; 26];
+        for (i, slot) in text.iter_mut().rev().enumerate() {
+            let digit = ((self.0 >> (5 * i)) & 31) as u8;
+            *slot = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+        }
+        text
+    }
+
     /// The inverse of [`Id::to_bytes`].
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
@@ -151,12 +161,7 @@ impl Id {
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0u8; 26];
-        for (i, slot) in text.iter_mut().rev().enumerate() {
-            let digit = ((self.0 >> (5 * i)) & 31) as u8;
-            *slot = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
-        }
-        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+        f.write_str(std::str::from_utf8(&self.text()).unwrap_or_default())
     }
 }
 

@@ -59,6 +59,14 @@ impl MailboxName {
         if text.len() > Self::LEN_MAX {
             return Err(NameError::TooLong);
         }
+        match Self::is_plain(text) {
+            true => Ok(Self(Self::fold_inbox(text).into())),
+            false => Self::checked(text),
+        }
+    }
+
+    /// A name from text that may have to be changed or refused.
+    fn checked(text: &str) -> Result<Self, NameError> {
         let text = &*Self::composed(text);
         if text.len() > Self::LEN_MAX || text.split(SEPARATOR).count() > Self::LEVELS_MAX {
             return Err(NameError::TooLong);
@@ -77,6 +85,13 @@ impl MailboxName {
             return Err(NameError::Wildcard);
         }
         Ok(Self(Self::fold_inbox(text).into()))
+    }
+
+    /// Whether nothing in the text has to be changed or refused, as in nearly every name: one level
+    /// of ASCII.
+    fn is_plain(text: &str) -> bool {
+        let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'%' | b'*' | b'/');
+        !matches!(text, "" | "." | "..") && text.bytes().all(is_plain)
     }
 
     /// `inbox` and `inbox/…` with their first level in capitals.
@@ -119,7 +134,19 @@ impl fmt::Debug for MailboxName {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
+    use proptest::prelude::*;
+
     use super::*;
+
+    properties! {
+        #[test]
+        fn plain_text_need_not_be_checked(text in "[ -~]{0,8}|[iI][nN][bB][oO][xX]") {
+            if MailboxName::is_plain(&text) {
+                prop_assert_eq!(MailboxName::new(&text), MailboxName::checked(&text));
+            }
+        }
+    }
 
     #[test]
     fn inbox_is_one_mailbox_however_it_is_written() {

@@ -20,7 +20,7 @@ pub(crate) const OTHER: &str = "(other)";
 /// The counters of a server. Sessions share it.
 #[derive(Debug, Default)]
 pub struct Registry {
-    commands: RwLock<HashMap<CommandKey, Arc<Counters>>>,
+    commands: RwLock<foldhash::HashMap<CommandKey, Arc<Counters>>>,
     accounts: RwLock<Accounts>,
     /// The accounts that are no longer held one by one.
     other_accounts: RwLock<AccountCost>,

@@ -14,11 +14,11 @@
 //! It is exact among the sessions of one process. A concurrent import, or another node,
 //! counts on its own, and both together may exceed the limit by their appends in progress.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_recursion::async_recursion as boxed;
+use foldhash::HashMap;
 use posthaste_directory::Account;
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_mime_summary::{SUMMARY_SHARE, summary_len_max};

@@ -172,10 +172,11 @@ impl Listener {
         let mut sessions = JoinSet::new();
         let mut back_off = BACK_OFF_FIRST;
         let mut row = Row::default();
+        let mut stop = pin!(shutdown.requested());
         loop {
             tokio::select! {
                 biased;
-                () = shutdown.requested() => break,
+                () = &mut stop => break,
                 Some(ended) = sessions.join_next() => report(ended),
                 () = serving.refusals.minute_ended() => serving.refusals.report(),
                 accepted = row.next(self.accept()) => match accepted {

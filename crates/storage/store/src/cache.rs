@@ -1,7 +1,9 @@
 //! A cache of the most recently used values, within a budget of bytes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::Hash;
+
+use foldhash::HashMap;
 
 /// Entries in use cannot be evicted. This is how many of them one round of eviction examines at
 /// most. They move to the front, so the next round examines others.
@@ -27,7 +29,7 @@ struct Entry<V> {
 
 impl<K: Copy + Eq + Hash, V> Cache<K, V> {
     pub fn new(budget: usize) -> Self {
-        Self { entries: HashMap::new(), order: BTreeMap::new(), now: 0, bytes: 0, budget }
+        Self { entries: HashMap::default(), order: BTreeMap::new(), now: 0, bytes: 0, budget }
     }
 
     /// The value, without counting as a use.

@@ -19,12 +19,12 @@
 //! changes have replaced a 16th of the bytes. Nothing is done for each message, and nothing for a
 //! command that changes nothing.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 
+use foldhash::HashMap;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, MailboxId};

@@ -40,7 +40,7 @@ pub(super) async fn run(
     // The mailbox selected before is closed, even if the new one cannot be opened
     // (RFC 9051 §6.3.2).
     if session.selected.take().is_some() {
-        session.wire.say_code(Code::Closed, "Previous mailbox is closed");
+        session.wire.say_line(&["* OK [CLOSED] Previous mailbox is closed"]);
     }
     let (asker, wire, reports) = session.reporting(tag)?;
     let wanted = params.object_ids.as_deref().and_then(WantedMailbox::of);
@@ -167,7 +167,7 @@ fn describe(ctx: &mut Ctx<'_>, entry: &MailboxEntry, list_data: Option<ListData>
         ctx.wire.say_code(Code::ObjectIds(ids), "Ok");
     } else {
         out.extend_from_slice(b"* OK [MAILBOXID (");
-        out.extend_from_slice(entry.id.to_string().as_bytes());
+        out.extend_from_slice(&entry.id.0.text());
         out.extend_from_slice(b")] Ok\r\n");
     }
     if ctx.service.options.annotations {

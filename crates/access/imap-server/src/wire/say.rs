@@ -21,7 +21,7 @@ impl Wire {
 
     /// Prints a status response.
     pub(crate) fn say_status(&mut self, status: Status) {
-        self.print(&Response::Status(status));
+        print::status(self.out(), &status);
     }
 
     /// Prints `* OK [code] text`.

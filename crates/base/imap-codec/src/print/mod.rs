@@ -55,7 +55,10 @@ fn pair(out: &mut Vec<u8>, name: &str, n: u64) {
 
 /// Text for a person, which CR, LF and NUL must not cut in two.
 fn line_text(out: &mut Vec<u8>, text: &str) {
-    out.extend(text.bytes().map(|b| if matches!(b, 0 | b'\r' | b'\n') { b' ' } else { b }));
+    let is_end = |byte| matches!(byte, 0 | b'\r' | b'\n');
+    let from = out.len();
+    out.extend_from_slice(text.as_bytes());
+    out.iter_mut().skip(from).filter(|byte| is_end(**byte)).for_each(|byte| *byte = b' ');
 }
 
 /// Appends `CAPABILITY a b c` or `ENABLED …`.

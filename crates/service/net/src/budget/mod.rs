@@ -14,11 +14,12 @@
 //!   delivery takes;
 //! * nothing waits without a deadline, and no lock is held across a wait.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use foldhash::HashMap;
 use tokio::sync::Notify;
 
 use crate::NetError;

@@ -4,8 +4,7 @@
 //! cannot be applied leaves the transaction as it was, and the others in the group continue. An
 //! error after that point ends the whole transaction.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
 use posthaste_store::form::{FormHeader, restores};
 use posthaste_store::{

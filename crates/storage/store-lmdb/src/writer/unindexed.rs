@@ -1,9 +1,9 @@
 //! Commits that are acknowledged, and in a pack, but not yet in the index. Before a reader reads
 //! one of them, the index is brought up to date.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use foldhash::HashSet;
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, MailboxId};
 use posthaste_store::MailboxCommit;
