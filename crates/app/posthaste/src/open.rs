@@ -133,7 +133,7 @@ async fn open(
     let limit = |most: u64| (most > 0).then_some(most);
     let options = DeliveryOptions {
         message_len_max: limits.message_len(),
-        quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(limits.account_messages) },
+        quota: Quota { bytes: limit(limits.account_size.as_u64()), messages: limit(plan.account_messages) },
         folder_messages_warn: limits.folder_messages_warn,
         format: config.store.format_settings(),
         precompute: config.store.precompute,

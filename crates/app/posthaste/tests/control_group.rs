@@ -254,6 +254,45 @@ fn the_defaults_start_in_a_group_of_256_mib() {
     drop(server);
 }
 
+/// The defaults. One account has as many messages as it may have, in two mailboxes. Sessions have
+/// both open, and hold old views of them while all rows change.
+#[test]
+fn an_account_with_all_its_messages_kills_no_server_in_a_small_group() {
+    const SIZE: usize = 256 * MIB;
+    let Some(group) = group("full-account", SIZE) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(&group, dir.path(), "");
+    let mut client = login(&server);
+    let ask = |client: &mut LineClient, command: &str| client.imap(command).unwrap().pop().unwrap();
+    assert!(append_many(&mut client, b"Subject: a\r\n\r\n", 100).starts_with("t OK"));
+    assert!(ask(&mut client, "CREATE Half").starts_with("t OK"));
+    assert!(ask(&mut client, "SELECT INBOX").starts_with("t OK"));
+    // Each round doubles the INBOX, until the account is full.
+    let refusal = loop {
+        let answer = ask(&mut client, "COPY 1:* INBOX");
+        match answer.starts_with("t OK") {
+            true => assert!(ask(&mut client, "NOOP").starts_with("t OK")),
+            false => break answer,
+        }
+    };
+    assert!(refusal.starts_with("t NO [OVERQUOTA]"), "{refusal}");
+    let answer = ask(&mut client, "COPY 1:50000 Half");
+    assert!(answer.starts_with("t OK") || answer.starts_with("t NO [OVERQUOTA]"), "{answer}");
+    let mut watchers: Vec<LineClient> = (0..6).map(|_| login(&server)).collect();
+    for (at, watcher) in watchers.iter_mut().enumerate() {
+        let mailbox = if at % 2 == 0 { "INBOX" } else { "Half" };
+        assert!(ask(watcher, &format!("SELECT {mailbox}")).starts_with("t OK"));
+    }
+    // The watchers do not read, so their sessions keep the views from before.
+    for flags in ["+FLAGS.SILENT (\\Flagged)", "-FLAGS.SILENT (\\Flagged)", "+FLAGS.SILENT (\\Seen)"] {
+        let answer = ask(&mut client, &format!("STORE 1:* {flags}"));
+        assert!(answer.starts_with("t OK") || answer.starts_with("t NO"), "{answer}");
+    }
+    assert!(ask(&mut client, "NOOP").starts_with("t OK"), "the server was killed");
+    println!("the group had at most {:?} of {SIZE} bytes", group.most());
+    drop(server);
+}
+
 /// The attacks of `scripts/hostile` that take the most memory, by their names. Those whose
 /// searches take the one place of their account for long come last: other searches would wait.
 const WORST: [&str; 20] = [

@@ -23,7 +23,7 @@ pub struct Limits {
     pub reading_bytes: Auto<ByteSize>,
     pub summary_bytes: Auto<ByteSize>,
     pub account_size: ByteSize,
-    pub account_messages: u64,
+    pub account_messages: Auto<u64>,
     pub folder_messages_warn: u64,
     pub folder_messages_max: u32,
     pub account_connections: usize,

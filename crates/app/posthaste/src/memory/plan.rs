@@ -25,7 +25,9 @@
 //!
 //! The sum excludes the newest views of open mailboxes: some 29 bytes a message, shared by all
 //! sessions of a mailbox. It excludes the largest old view of each account: as much, and twice
-//! that while a report is sent. It also excludes the page cache, which the system can reclaim.
+//! that while a report is sent. "auto" of `limits.account_messages` lets these of one account take
+//! half of the memory that the plan leaves. The sum also excludes the page cache, which the system
+//! can reclaim.
 
 use bytesize::ByteSize;
 use posthaste_delivery::{QUOTAS_BYTES_MAX, summary_memory_max};
@@ -86,6 +88,11 @@ const FINISHED_BYTES_MAX: u64 = 128 << 20;
 /// The least of them. The longest summary takes twice as much. Then there is no other one, and the
 /// memory to make summaries is free.
 const FINISHED_BYTES_LEAST: u64 = 5 << 20;
+/// Bytes that an account's views may take for each of its messages: the newest one, the largest old
+/// one, and twice as much while a report is sent.
+const VIEW_BYTES: u64 = 4 * 29;
+/// Most messages of an account that "auto" allows.
+const ACCOUNT_MESSAGES_MAX: u64 = 5_000_000;
 /// Most connections that "auto" allows.
 const CONNECTIONS_MAX: u64 = 16_000;
 /// "auto" takes room for this many from all other parts.
@@ -123,6 +130,8 @@ pub struct Plan {
     pub contexts: u64,
     pub index: u64,
     pub hashes: u64,
+    /// Messages of an account without its own limit; 0: no limit.
+    pub account_messages: u64,
 }
 
 impl Plan {
@@ -172,6 +181,11 @@ impl Plan {
             contexts: 0,
             index: 0,
             hashes,
+            // A third of the memory is left beside it, and views take half of that.
+            account_messages: limits
+                .account_messages
+                .map(|count| *count)
+                .unwrap_or_else(|| (memory / 6 / VIEW_BYTES).min(ACCOUNT_MESSAGES_MAX)),
         }
     }
 
@@ -320,6 +334,16 @@ mod tests {
         let config = Config::parse(std::path::Path::new("posthaste.toml"), text).unwrap();
         let plan = Plan::within(&config, there_is, 1);
         plan.check().map(|()| plan)
+    }
+
+    #[test]
+    fn an_account_has_as_many_messages_as_its_views_have_room_for() {
+        let messages = |text: &str, there_is| plan(text, there_is).unwrap().account_messages;
+        assert_eq!(messages("", GIB / 4), 289_262);
+        assert_eq!(messages("", GIB), 1_157_049);
+        assert_eq!(messages("", 8 * GIB), 5_000_000);
+        assert_eq!(messages("[limits]\naccount_messages = 7000000\n", GIB / 4), 7_000_000);
+        assert_eq!(messages("[limits]\naccount_messages = 0\n", GIB / 4), 0);
     }
 
     #[test]
