@@ -1,5 +1,6 @@
 //! A line in `audit.log` of the data directory for each administrative act: the command, its
-//! user, and its outcome. Acts of clients, and of the server at its first start, are there, too.
+//! user, and its outcome. Acts of clients are there, too, and those of the server: its first
+//! account, and each reload of its configuration that took effect.
 //!
 //! ```text
 //! 2026-11-22T18:57:13Z act="account set ana --disable" user=0 sudo_user="ben" outcome=done
@@ -60,7 +61,7 @@ impl Act {
         is_act(command).then(|| Self { dir: config.data.clone(), what: as_typed(args), account: None })
     }
 
-    /// An act of the server at its first start.
+    /// An act of the server itself.
     pub fn of_server(what: String, config: &Config) -> Self {
         Self { dir: config.data.clone(), what, account: None }
     }
@@ -74,6 +75,18 @@ impl Act {
         };
         if let Err(error) = self.write(outcome) {
             eprintln!("posthaste: {}: this command was not recorded: {error}", self.dir.join(FILE).display());
+        }
+    }
+
+    /// Writes the line of an act that the running server has done.
+    pub fn done(&self) {
+        self.record(Outcome::Done);
+    }
+
+    /// Writes its line. If that fails, the server's log has the error; the act is not undone.
+    fn record(&self, outcome: Outcome<'_>) {
+        if let Err(error) = self.write(outcome) {
+            tracing::error!(%error, act = self.what, "an administrative act was not recorded in audit.log");
         }
     }
 
@@ -108,9 +121,7 @@ pub fn of_clients(config: &Config) -> RecordOfActs {
     let dir = config.data.clone();
     Arc::new(move |AdministrativeAct { by, what, is_done }| {
         let act = Act { dir: dir.clone(), what, account: Some(by) };
-        if let Err(error) = act.write(if is_done { Outcome::Done } else { Outcome::Failed }) {
-            tracing::error!(%error, act = act.what, "an administrative act was not recorded in audit.log");
-        }
+        act.record(if is_done { Outcome::Done } else { Outcome::Failed });
     })
 }
 

@@ -8,6 +8,8 @@
 //! [`command_answered`] or [`command_ended`]. Then everything counted since the end of the command
 //! before is added to the [`Registry`].
 //!
+//! A task that a session spawns is metered for the session by [`Current::metered`].
+//!
 //! So nothing is passed through the layers. A poll reads the thread's CPU clock once. Each further
 //! command in the same poll reads it again. The registry grows with the number of commands, folder
 //! sizes, accounts, their uses, and client programs. Each of these has a bound. The registry never
@@ -19,6 +21,7 @@ mod command_key;
 mod counters;
 mod fit;
 mod folder_size;
+mod long_poll;
 mod meter;
 mod registry;
 mod threads;
@@ -28,9 +31,10 @@ pub use command_key::CommandKey;
 pub use counters::{Amounts, Counter};
 pub use fit::Line;
 pub use folder_size::FolderSize;
+pub use long_poll::{LongPoll, watch_polls};
 pub use meter::{
-    Current, LongPoll, Metered, account, client, command, command_answered, command_ended, count, current,
-    verb, watch_polls,
+    Continued, Current, Metered, account, client, command, command_answered, command_ended, count, current,
+    verb,
 };
 pub use registry::{CLIENTS_MAX, Registry, Snapshot};
 pub use threads::{ThreadCpu, thread_ends, threads};

@@ -4,15 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use crate::account::{AccountCounters, OpenFolder};
 use crate::clock::thread_cpu;
 use crate::command_key::CommandKey;
 use crate::counters::{Counter, Counters};
 use crate::folder_size::FolderSize;
+use crate::long_poll::WatchedPoll;
 use crate::registry::Registry;
 
 /// The command of a session's work that belongs to no command.
@@ -44,6 +44,8 @@ struct Owner {
     command: Option<&'static str>,
     account: Option<Arc<AccountCounters>>,
     client: Option<Arc<Counters>>,
+    /// The session's own task has ended. Other tasks may still work for it.
+    has_ended: bool,
     /// The sums to which the last command was added: the next one is often of the same kind.
     last_sums: Option<(CommandKey, Arc<Counters>)>,
 }
@@ -58,6 +60,15 @@ thread_local! {
     static CURRENT: RefCell<Option<Work>> = const { RefCell::new(None) };
     /// The thread's CPU clock at the end of the last poll of a metered task, if there was one.
     static LAST: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// The part of a session's work that a thread does.
+#[derive(Clone, Copy)]
+enum Part {
+    /// A poll of the session's own task.
+    Own,
+    /// Work on another thread or in another task. The session's own task may run meanwhile.
+    Other,
 }
 
 impl Meter {
@@ -75,6 +86,41 @@ impl Meter {
             }
             self.add_to_sums(&mut owner, command);
         }
+    }
+
+    /// A thread has done this part of the work, and its CPU time is counted.
+    fn worked(&self, part: Part) {
+        if self.between == BACKGROUND {
+            // Such a task has no commands, and may run as long as the server.
+            self.add_to_sums(&mut self.owner(), BACKGROUND);
+            return;
+        }
+        match part {
+            Part::Own if self.answered.swap(false, Ordering::Relaxed) => self.command_ended(),
+            Part::Own => {}
+            Part::Other => {
+                let mut owner = self.owner();
+                // Otherwise the session's own task adds this to its next command.
+                if owner.has_ended {
+                    self.add_to_sums(&mut owner, self.between);
+                }
+            }
+        }
+    }
+
+    /// Polls a task for this meter, and reports a long poll.
+    ///
+    /// The CPU time begins where the last such poll on this thread ended.
+    fn run_poll<T>(self: &Arc<Self>, part: Part, poll: impl FnOnce() -> T) -> T {
+        let since = LAST.try_with(Cell::get).ok().flatten().unwrap_or_else(thread_cpu);
+        let watched = WatchedPoll::begin();
+        let slice = TimeSlice::begin(Arc::clone(self), part, since);
+        let outcome = poll();
+        drop(slice);
+        if let Some(watched) = watched {
+            watched.ended(self.protocol, || self.owner().command);
+        }
+        outcome
     }
 
     fn add_to_sums(&self, owner: &mut Owner, command: &'static str) {
@@ -182,21 +228,46 @@ impl Current {
     /// Runs `work` on this thread for that session.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let Some(meter) = &self.0 else { return work() };
-        let _slice = TimeSlice::begin(Arc::clone(meter), thread_cpu());
+        let _slice = TimeSlice::begin(Arc::clone(meter), Part::Other, thread_cpu());
         work()
+    }
+
+    /// Meters another task for that session. It may be polled at the same time as the session, and
+    /// after it. Its polls end no command. If there was no session, the task is not metered.
+    pub fn metered<F: Future>(&self, task: F) -> Continued<F> {
+        Continued { meter: self.0.clone(), task: Box::pin(task) }
+    }
+}
+
+/// A task that a session began: see [`Current::metered`]. It is boxed as that of a [`Metered`] is.
+pub struct Continued<F> {
+    meter: Option<Arc<Meter>>,
+    task: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Continued<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { meter, task } = &mut *self;
+        match meter {
+            Some(meter) => meter.run_poll(Part::Other, || task.as_mut().poll(cx)),
+            None => task.as_mut().poll(cx),
+        }
     }
 }
 
 /// The time in which a thread works for a session. Its end counts the CPU time, also of a panic.
 struct TimeSlice {
+    part: Part,
     before: Option<Work>,
 }
 
 impl TimeSlice {
-    fn begin(meter: Arc<Meter>, since: u64) -> Self {
+    fn begin(meter: Arc<Meter>, part: Part, since: u64) -> Self {
         let work = Work { meter, since };
         let before = CURRENT.try_with(|current| current.replace(Some(work))).ok().flatten();
-        Self { before }
+        Self { part, before }
     }
 }
 
@@ -207,12 +278,7 @@ impl Drop for TimeSlice {
         if let Some(mut work) = ended {
             work.count_cpu();
             let _ = LAST.try_with(|last| last.set(Some(work.since)));
-            if work.meter.between == BACKGROUND {
-                // Such a task has no commands, and may run as long as the server.
-                work.meter.add_to_sums(&mut work.meter.owner(), BACKGROUND);
-            } else if work.meter.answered.swap(false, Ordering::Relaxed) {
-                work.meter.command_ended();
-            }
+            work.meter.worked(self.part);
         }
     }
 }
@@ -256,66 +322,32 @@ impl<F: Future> Future for Metered<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let since = LAST.try_with(Cell::get).ok().flatten().unwrap_or_else(thread_cpu);
-        let watched = WATCH.get().map(|watch| (watch, Instant::now(), thread_cpu()));
-        let slice = TimeSlice::begin(Arc::clone(&self.meter), since);
-        let outcome = self.session.as_mut().poll(cx);
-        drop(slice);
-        if let Some((watch, began, clock)) = watched {
-            let cpu = Duration::from_nanos(thread_cpu().saturating_sub(clock));
-            if cpu > watch.limit {
-                let (protocol, command) = (self.meter.protocol, self.meter.owner().command);
-                (watch.report)(&LongPoll { protocol, command, cpu, elapsed: began.elapsed() });
-            }
-        }
-        outcome
+        let Self { meter, session } = &mut *self;
+        meter.run_poll(Part::Own, || session.as_mut().poll(cx))
     }
-}
-
-/// The receiver of reports of long polls.
-struct Watch {
-    limit: Duration,
-    report: fn(&LongPoll),
-}
-
-static WATCH: OnceLock<Watch> = OnceLock::new();
-
-/// A long poll of a metered task.
-#[derive(Debug, Clone, Copy)]
-pub struct LongPoll {
-    /// The protocol, or the name of the background task.
-    pub protocol: &'static str,
-    /// The command whose cost was being counted at the end.
-    pub command: Option<&'static str>,
-    /// The CPU time of its thread. It is what counts: other programs do not add to it.
-    pub cpu: Duration,
-    /// The time on the clock, with the waits for a processor and for locks.
-    pub elapsed: Duration,
-}
-
-/// Reports each poll of a metered task that uses more CPU time than this from now on. Meant for
-/// tests: each poll reads both clocks again. Only the first call in a process counts.
-pub fn watch_polls(limit: Duration, report: fn(&LongPoll)) {
-    // A second call changes nothing, as documented.
-    let _ = WATCH.set(Watch { limit, report });
 }
 
 impl<F> Drop for Metered<F> {
     fn drop(&mut self) {
         self.meter.command_ended();
-        self.meter.add_to_sums(&mut self.meter.owner(), self.meter.between);
+        let mut owner = self.meter.owner();
+        owner.has_ended = true;
+        self.meter.add_to_sums(&mut owner, self.meter.between);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::task::Waker;
+    use std::time::Duration;
 
     use super::*;
     use crate::account::Use;
+    use crate::counters::Amounts;
+    use crate::long_poll::{LongPoll, watch_polls};
     use crate::registry::Snapshot;
 
-    fn poll<F: Future>(future: &mut Metered<F>) -> Poll<F::Output> {
+    fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
         Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -334,17 +366,22 @@ mod tests {
         static FOUND: Mutex<Vec<LongPoll>> = Mutex::new(Vec::new());
         const LIMIT: Duration = Duration::from_micros(900);
         watch_polls(LIMIT, |poll| FOUND.lock().unwrap_or_else(PoisonError::into_inner).push(*poll));
-        let mut task = Metered::new(Arc::default(), "long poll", async {
+        let task = std::future::poll_fn(|_| {
             command("BURN", None);
-            burn()
+            burn();
+            Poll::Ready(current().metered(async { burn() }))
         });
-        assert!(poll(&mut task).is_ready());
+        let mut task = Metered::new(Arc::default(), "long poll", task);
+        let Poll::Ready(mut continued) = poll(&mut task) else { panic!("it waits for nothing") };
+        assert!(poll(&mut continued).is_ready());
         // Other tests of this process have long polls, too.
         let found = FOUND.lock().unwrap();
         let own: Vec<_> = found.iter().filter(|poll| poll.protocol == "long poll").collect();
-        let [poll] = own[..] else { panic!("{own:?}") };
-        assert_eq!(poll.command, Some("BURN"));
-        assert!(poll.cpu > LIMIT && poll.elapsed > LIMIT / 2, "{poll:?}");
+        let [of_session, of_continued] = own[..] else { panic!("{own:?}") };
+        for poll in [of_session, of_continued] {
+            assert_eq!(poll.command, Some("BURN"));
+            assert!(poll.cpu > LIMIT && poll.elapsed > LIMIT / 2, "{poll:?}");
+        }
     }
 
     #[test]
@@ -452,6 +489,73 @@ mod tests {
             assert_eq!(sums.get(Counter::BodyReads), reads);
             assert!(sums.get(Counter::Cpu) >= reads * 1_000_000);
         }
+    }
+
+    /// The sums of a command.
+    fn sums_of(registry: &Registry, command: &str) -> Amounts {
+        let Snapshot { commands, .. } = registry.snapshot();
+        let found = commands.iter().find(|(key, _)| key.command == command);
+        found.map(|(_, sums)| *sums).unwrap_or_default()
+    }
+
+    #[test]
+    fn continued_work_counts_for_its_session_and_ends_no_command() {
+        let registry = Arc::new(Registry::default());
+        let mut session = Metered::new(Arc::clone(&registry), "imap", async {
+            command("STORE", None);
+            let mut continued = current().metered(async {
+                count(Counter::BodyReads, 3);
+                burn()
+            });
+            command_answered();
+            // Another thread polls it, while this poll goes on.
+            let outcome = std::thread::scope(|scope| scope.spawn(|| poll(&mut continued)).join());
+            assert!(outcome.unwrap().is_ready());
+            count(Counter::Sent, 5);
+        });
+        assert!(poll(&mut session).is_ready());
+        let store = sums_of(&registry, "STORE");
+        let counted = [Counter::Commands, Counter::BodyReads, Counter::Sent].map(|c| store.get(c));
+        assert_eq!(counted, [1, 3, 5]);
+        assert!(store.get(Counter::Cpu) >= 1_000_000, "{store:?}");
+    }
+
+    #[test]
+    fn continued_work_counts_after_the_end_of_its_session() {
+        let registry = Arc::new(Registry::default());
+        let session = std::future::poll_fn(|_| {
+            command("STORE", None);
+            Poll::Ready(current().metered(async { count(Counter::Commits, 1) }))
+        });
+        let mut session = Metered::new(Arc::clone(&registry), "imap", session);
+        let Poll::Ready(mut continued) = poll(&mut session) else { panic!("it waits for nothing") };
+        drop(session);
+        assert!(poll(&mut continued).is_ready());
+        let commits = |command: &str| sums_of(&registry, command).get(Counter::Commits);
+        assert_eq!((commits("STORE"), commits(SESSION)), (0, 1));
+        assert_eq!(sums_of(&registry, "STORE").get(Counter::Commands), 1);
+    }
+
+    #[test]
+    fn continued_work_of_a_background_task_is_in_the_sums_while_it_runs() {
+        let registry = Arc::new(Registry::default());
+        let task = std::future::poll_fn(|_| {
+            let continued = async {
+                count(Counter::Commits, 1);
+                std::future::pending::<()>().await;
+            };
+            Poll::Ready(current().metered(continued))
+        });
+        let mut task = Metered::background(Arc::clone(&registry), "queue", task);
+        let Poll::Ready(mut continued) = poll(&mut task) else { panic!("it waits for nothing") };
+        assert!(poll(&mut continued).is_pending());
+        assert_eq!(sums_of(&registry, BACKGROUND).get(Counter::Commits), 1);
+    }
+
+    #[test]
+    fn without_a_session_a_task_is_not_metered() {
+        let mut task = current().metered(async { current().0.is_none() });
+        assert_eq!(poll(&mut task), Poll::Ready(true));
     }
 
     #[test]

@@ -122,7 +122,8 @@ impl HeldMessages {
         if paid.grow_to(bytes).is_err() {
             return;
         }
-        let watcher = tokio::spawn(watch(self.clone(), key, Arc::clone(&paid))).abort_handle();
+        let watcher = posthaste_metrics::current().metered(watch(self.clone(), key, Arc::clone(&paid)));
+        let watcher = tokio::spawn(watcher).abort_handle();
         let held = HeldMessage { account, body, used: Instant::now(), paid, watcher, _message: held };
         let before = self.lock().sessions.insert(key, held);
         drop(before);

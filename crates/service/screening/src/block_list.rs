@@ -60,9 +60,11 @@ pub(crate) async fn query(
     within: Duration,
 ) -> Standing {
     let mut questions = JoinSet::new();
+    let session = posthaste_metrics::current();
     for (at, list) in lists.iter().enumerate() {
         let (resolver, list) = (resolver.clone(), list.clone());
-        questions.spawn(async move { (at, one(&resolver, &list, address).await) });
+        let question = async move { (at, one(&resolver, &list, address).await) };
+        questions.spawn(session.metered(question));
     }
     let mut found: Vec<(usize, String)> = Vec::new();
     let all = async {

@@ -170,7 +170,7 @@ where
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
     // Ends with the answer, or with this call if its time is up.
-    let _connection = AbortOnDrop(tokio::spawn(connection));
+    let _connection = AbortOnDrop(tokio::spawn(posthaste_metrics::current().metered(connection)));
     let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
     let status = answer.status();
     if status != StatusCode::OK {

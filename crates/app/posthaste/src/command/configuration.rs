@@ -11,18 +11,19 @@ use crate::private;
 /// The file that is read when none is named.
 const USUAL_FILE: &str = "posthaste.toml";
 
+/// The file of the configuration: the named one, or the usual one if it is there.
+pub fn configuration_file(common: &Common) -> Option<&Path> {
+    let usual = Path::new(USUAL_FILE);
+    common.config.as_deref().or_else(|| usual.exists().then_some(usual))
+}
+
 /// The configuration: the named file, or the usual one if it is there, or the defaults; then the
 /// command line.
 pub fn configuration(common: &Common) -> Result<Config> {
-    let usual = Path::new(USUAL_FILE);
-    let file = match &common.config {
-        Some(file) => Some(file.as_path()),
-        None if usual.exists() => {
-            private::trusted_here(usual)?;
-            Some(usual)
-        }
-        None => None,
-    };
+    let file = configuration_file(common);
+    if let (None, Some(usual)) = (&common.config, file) {
+        private::trusted_here(usual)?;
+    }
     let mut config = match file {
         Some(file) => Config::load(file)?,
         None => Config::default(),

@@ -5,11 +5,16 @@ use std::path::{Path, PathBuf};
 /// The assumed memory where the system does not report it.
 const UNKNOWN: u64 = 2 << 30;
 
-/// Bytes of memory that this process can have.
+/// Bytes of memory that this process can have, or an assumption.
 pub fn memory_there_is() -> u64 {
+    known_memory().unwrap_or(UNKNOWN)
+}
+
+/// Bytes of memory that this process can have, if the system reports them.
+pub fn known_memory() -> Option<u64> {
     let machine = read("/proc/meminfo").and_then(|text| total_of(&text));
     let groups = read("/proc/self/cgroup").map(|text| group_limit(&text, Path::new("/sys/fs/cgroup")));
-    [machine, groups.flatten()].into_iter().flatten().min().unwrap_or(UNKNOWN)
+    [machine, groups.flatten()].into_iter().flatten().min()
 }
 
 fn read(file: impl AsRef<Path>) -> Option<String> {

@@ -40,7 +40,7 @@ use posthaste_reporting::REPORTS_BYTES_MAX;
 use posthaste_screening::HOSTS_BYTES_MAX;
 use posthaste_smtp_client::{DNS_BYTES_MAX, STS_BYTES_MAX};
 
-use super::machine::memory_there_is;
+use super::machine::{known_memory, memory_there_is};
 use crate::config::{Auto, Config};
 
 /// The memory that one connection may hold in the worst case. That is a command of 256 KiB with the
@@ -143,6 +143,24 @@ impl Plan {
     /// An error that names the part that is too large, if the parts exceed the whole.
     pub fn check(&self) -> Result<(), String> {
         if self.worst_case() > self.memory { Err(self.refusal()) } else { Ok(()) }
+    }
+
+    /// A warning, if the bound is over the memory that there is.
+    pub fn warning(&self) -> Option<String> {
+        known_memory().and_then(|there_is| self.warning_with(there_is))
+    }
+
+    /// The warning on a machine, or in a control group, with this much memory.
+    fn warning_with(&self, there_is: u64) -> Option<String> {
+        let excess = self.memory > there_is;
+        excess.then(|| {
+            format!(
+                "`limits.memory` is {}, but the machine or the control group of the server has {}: the system may end \
+                 the server when it uses more. Lower `limits.memory`, set it to \"auto\", or provide more memory",
+                size(self.memory),
+                size(there_is)
+            )
+        })
     }
 
     fn within(config: &Config, there_is: u64, hashes_at_once: u64) -> Self {
@@ -431,5 +449,18 @@ mod tests {
         let refusal = plan(&set.replace("connections = 100", "connections = 4000"), GIB).unwrap_err();
         assert!(refusal.contains("4.3 GiB of `limits.connections` (4000 of 1.1 MiB)"), "{refusal}");
         assert!(refusal.starts_with("`limits.memory` is 4.0 GiB"), "{refusal}");
+    }
+
+    #[test]
+    fn a_bound_over_the_memory_that_there_is_gives_a_warning() {
+        let set = plan("[limits]\nmemory = \"4 GiB\"", GIB).unwrap();
+        let warning = set.warning_with(GIB).unwrap();
+        assert!(
+            warning.starts_with("`limits.memory` is 4.0 GiB") && warning.contains("has 1.0 GiB"),
+            "{warning}"
+        );
+        assert!(warning.contains("Lower `limits.memory`"), "{warning}");
+        assert_eq!(set.warning_with(4 * GIB), None);
+        assert_eq!(plan("", GIB).unwrap().warning_with(GIB), None);
     }
 }

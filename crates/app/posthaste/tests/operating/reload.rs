@@ -112,6 +112,11 @@ fn a_busy_port_leaves_everything_as_it_was() {
     let add = ["account", "add", USER, "--password-stdin"];
     let added = command(Path::new(BINARY), &dir.join("data"), &add, PASSWORD);
     assert!(added.status.success(), "{added:?}");
+    let recorded = || {
+        let act = format!("act=\"serve: reload {}\" user=", dir.join("mine.toml").display());
+        let log = fs::read_to_string(dir.join("data/audit.log")).unwrap();
+        log.lines().filter(|line| line.contains(&act) && line.ends_with(" outcome=done")).count()
+    };
     let certificate = server.certificate();
     assert_eq!(server.shows(), ("before.example".to_owned(), true));
     // One port that is free, and one that another program has.
@@ -128,7 +133,7 @@ fn a_busy_port_leaves_everything_as_it_was() {
     server.reload(REFUSED, 1);
     assert!(server.count(&format!("cannot listen on {busy_at}")) == 1 && server.count(WAITS) == 0);
     assert_eq!(server.shows(), ("before.example".to_owned(), true));
-    assert_eq!(server.certificate(), certificate);
+    assert_eq!((server.certificate(), recorded()), (certificate.clone(), 0));
     assert!(LineClient::connect(free).is_err(), "a port of the refused configuration is open");
     drop(busy);
     // The port is free as soon as no child of another test holds the listener.
@@ -138,7 +143,7 @@ fn a_busy_port_leaves_everything_as_it_was() {
     // Settings that need a restart are named each time.
     for times in 1..=2 {
         server.reload(RELOADED, times);
-        assert_eq!(server.count(WAITS), times);
+        assert_eq!((server.count(WAITS), recorded()), (times, times));
     }
     assert_eq!(server.shows(), ("after.example".to_owned(), false));
     assert_ne!(server.certificate(), certificate);

@@ -369,11 +369,12 @@ impl Runner {
             };
             let Some(destination) = due else { break };
             let runner = Arc::clone(self);
-            visits.spawn(async move {
+            let visit = async move {
                 runner.visit_with(slot, &destination).await;
                 runner.schedule.lock().finished(&destination);
                 runner.changed.notify_one();
-            });
+            };
+            visits.spawn(posthaste_metrics::current().metered(visit));
         }
     }
 
@@ -384,14 +385,15 @@ impl Runner {
             return;
         }
         let runner = Arc::clone(self);
-        visits.spawn(async move {
+        let removal = async move {
             for destination in forgotten {
                 if let Err(error) = runner.queue().clear_unreachable(&destination).await {
                     // The next start removes it.
                     tracing::warn!(%error, destination, "the recorded reason for waiting was not removed");
                 }
             }
-        });
+        };
+        visits.spawn(posthaste_metrics::current().metered(removal));
     }
 
     /// A visit that gives its slot to another one if it takes long. One that has no connection by

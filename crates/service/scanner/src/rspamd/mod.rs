@@ -130,7 +130,7 @@ impl Rspamd {
         let handshake = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = handshake.map_err(|error| self.unreachable(error))?;
         // Ends with the answer, or with this call if its time is up.
-        let connection = AbortOnDrop(tokio::spawn(connection));
+        let connection = AbortOnDrop(tokio::spawn(posthaste_metrics::current().metered(connection)));
         let request = self.request(envelope, message)?;
         let answer = sender.send_request(request).await.map_err(|error| self.unreachable(error))?;
         let status = answer.status();

@@ -15,7 +15,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::AccountId;
-use posthaste_metrics::Counter;
+use posthaste_metrics::{Counter, Current};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -380,7 +380,7 @@ pub(super) async fn resign(role: Role) {
     if role.mailbox.queue.lock().waiting.is_empty() || tokio::runtime::Handle::try_current().is_err() {
         return lead_on(role).await;
     }
-    tokio::spawn(lead_on(role));
+    tokio::spawn(posthaste_metrics::current().metered(lead_on(role)));
 }
 
 /// Leads until no one waits, or until a move takes the lead.
@@ -409,11 +409,16 @@ async fn hand_over(role: Role, mover: oneshot::Sender<Role>) {
 }
 
 /// A future that continues in a task of its own if it is dropped before it ends.
-pub(super) struct Unstoppable(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
+pub(super) struct Unstoppable {
+    /// `None` once it has ended.
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The session that began it. When it is dropped, there may be no current session.
+    session: Current,
+}
 
 impl Unstoppable {
     pub fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(Some(Box::pin(work)))
+        Self { work: Some(Box::pin(work)), session: posthaste_metrics::current() }
     }
 }
 
@@ -421,10 +426,10 @@ impl Future for Unstoppable {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let Some(work) = self.0.as_mut() else { return Poll::Ready(()) };
+        let Some(work) = self.work.as_mut() else { return Poll::Ready(()) };
         let poll = work.as_mut().poll(cx);
         if poll.is_ready() {
-            self.0 = None;
+            self.work = None;
         }
         poll
     }
@@ -432,8 +437,8 @@ impl Future for Unstoppable {
 
 impl Drop for Unstoppable {
     fn drop(&mut self) {
-        if let (Some(work), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(work);
+        if let (Some(work), Ok(runtime)) = (self.work.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(self.session.metered(work));
         }
     }
 }
@@ -442,6 +447,8 @@ impl Drop for Unstoppable {
 mod tests {
     use std::pin::pin;
     use std::task::Waker;
+
+    use posthaste_metrics::{Metered, Registry};
 
     use super::*;
     use crate::mailbox::tests::{filled, message, store};
@@ -494,6 +501,29 @@ mod tests {
         }
         assert_eq!(pauses, CHANGES * 1000 / ROWS_AT_ONCE, "a pause each 50 changes");
     }
+
+    #[tokio::test]
+    async fn work_that_continues_counts_for_its_session() {
+        let registry = Arc::new(Registry::default());
+        let (done, ended) = oneshot::channel();
+        let work = async move {
+            tokio::task::yield_now().await;
+            posthaste_metrics::count(Counter::BodyReads, 3);
+            done.send(()).unwrap();
+        };
+        let session = async move {
+            posthaste_metrics::command("STORE", None);
+            Unstoppable::new(work).await;
+        };
+        let mut session = Metered::new(Arc::clone(&registry), "imap", session);
+        assert!(Pin::new(&mut session).poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        // Its client disconnected.
+        drop(session);
+        ended.await.unwrap();
+        let commands = registry.snapshot().commands;
+        assert_eq!(commands.iter().map(|(_, sums)| sums.get(Counter::BodyReads)).sum::<u64>(), 3);
+    }
+
     #[tokio::test]
     async fn a_change_of_many_messages_is_resolved_on_another_thread() {
         let store = store();

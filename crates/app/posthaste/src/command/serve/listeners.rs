@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use posthaste_directory::Network;
-use posthaste_metrics::Registry;
+use posthaste_metrics::{Metered, Registry};
 use posthaste_net::{
     ConnectionLimits, Drained, Endpoint, Listener, Mode, NetError, Peers, ServeOptions, Shutdown,
     ShutdownTrigger, SocketAccess, SocketAddress, per_address,
@@ -123,7 +123,8 @@ impl Listeners {
         };
         let services = Arc::clone(&self.services);
         let session = move |connection| services.load_full().serve(protocol, connection, shutdown.clone());
-        let task = tokio::spawn(listener.serve(options, session));
+        let accepting = listener.serve(options, session);
+        let task = tokio::spawn(Metered::background(Arc::clone(&self.metrics), "accept", accepting));
         RunningListener { listen, address, trigger, task }
     }
 

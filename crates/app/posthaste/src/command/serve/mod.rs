@@ -30,8 +30,9 @@ use self::metrics::Metrics;
 use self::outgoing::{Outgoing, first_domain};
 use self::services::{Budgets, Services};
 pub use self::services::{hostname, machine_name};
+use crate::audit::Act;
 use crate::cli::{Common, Listen, Serve};
-use crate::command::configuration::configuration;
+use crate::command::configuration::{configuration, configuration_file};
 use crate::config::{self, Config};
 use crate::failure::{Failure, Result};
 use crate::logging::{self, Level};
@@ -72,6 +73,9 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     watch_sessions(config.log.long_polls);
     let mut plan = Plan::of(&config);
     plan.check().map_err(Failure::Usage)?;
+    if let Some(warning) = plan.warning() {
+        tracing::warn!("{warning}");
+    }
     tracing::info!(
         "memory: at most {} of {}: {}",
         memory::size(plan.worst_case()),
@@ -241,7 +245,8 @@ impl Background {
         let retention = tokio::spawn(Metered::background(metrics(), "retention", retention));
         let renewing = Metered::background(metrics(), "convert", renew(opened.renewals.clone()));
         let renewing = tokio::spawn(renewing);
-        let expiry = tokio::spawn(watch_expiry(certificates.clone()));
+        let expiry = Metered::background(metrics(), "expiry", watch_expiry(certificates.clone()));
+        let expiry = tokio::spawn(expiry);
         Self(vec![
             foreign.abort_handle(),
             accounts.abort_handle(),
@@ -350,6 +355,7 @@ impl Server {
         match outcome {
             Ok(next) => {
                 self.apply(next, listeners);
+                Act::of_server(self.reload_act(), &self.config).done();
                 tracing::info!(
                     addresses = listeners.addresses(),
                     "configuration and certificate were read again"
@@ -358,6 +364,17 @@ impl Server {
             Err(error) => {
                 tracing::error!(%error, "the configuration was not reloaded: the server continues with the old one")
             }
+        }
+    }
+
+    /// A reload as `audit.log` names it: with the file that was read.
+    fn reload_act(&self) -> String {
+        match configuration_file(&self.common) {
+            Some(file) => {
+                let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+                format!("serve: reload {}", file.display())
+            }
+            None => "serve: reload without a configuration file".to_owned(),
         }
     }
 

@@ -84,17 +84,11 @@ impl Metrics {
                 tracing::warn!(%address, "metrics have no login: any client that reaches this address can read the \
                                           names of accounts");
             }
-            let sources = Arc::clone(&sources);
-            listeners.spawn(async move {
-                accept(&sources, &Socket::Tcp(listener)).await;
-            });
+            listeners.spawn(accepting(&sources, Socket::Tcp(listener)));
         }
         let socket = match unix_listener(data) {
             Ok((listener, path)) => {
-                let sources = Arc::clone(&sources);
-                listeners.spawn(async move {
-                    accept(&sources, &Socket::Unix(listener)).await;
-                });
+                listeners.spawn(accepting(&sources, Socket::Unix(listener)));
                 Some(path)
             }
             Err(error) => {
@@ -149,6 +143,13 @@ impl Socket {
             Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Box::new(stream) as _),
         }
     }
+}
+
+/// The task of a listener, metered as its connections are.
+fn accepting(sources: &Arc<Sources>, socket: Socket) -> Metered<impl Future<Output = ()> + use<>> {
+    let sources = Arc::clone(sources);
+    let registry = Arc::clone(&sources.registry);
+    Metered::background(registry, "metrics", async move { accept(&sources, &socket).await })
 }
 
 /// Each listener has connections of its own: those of an address do not displace those of the
