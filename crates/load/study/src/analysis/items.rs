@@ -10,6 +10,9 @@ use super::spread::{PointRuns, cells_beside_first, heads_beside_first};
 /// The ratio to the cost of a message in the flat part, up to which a count is not past the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
+/// The article recommends at most so many items in a folder.
+const ARTICLE_ITEMS: f64 = 10_000.0;
+
 /// The largest count whose cost per message is within [`KNEE_FACTOR`] of the flat part: the lowest
 /// cost of all counts. Small counts bear the fixed cost of a session, so they cost more, as in the
 /// article.
@@ -49,6 +52,10 @@ pub fn analyse(points: Points) -> Analysis {
                 whole(last)
             ));
         }
+    }
+    // Not beyond what was measured.
+    if messages.iter().flat_map(|curve| &curve.points).any(|(items, _)| *items >= ARTICLE_ITEMS) {
+        each.marks.push(("the article: 10,000".into(), "x".into(), ARTICLE_ITEMS));
     }
     findings.extend(bottlenecks(points));
     let mut each_log = each.clone();
@@ -241,6 +248,27 @@ mod tests {
         let at = table.head.iter().position(|head| head == "session, median (ms)").unwrap();
         let cells: Vec<&str> = table.rows.iter().map(|row| row[at].as_str()).collect();
         assert_eq!(cells, ["1.50", "96.0", "–"]);
+    }
+
+    #[test]
+    fn the_articles_number_of_items_is_marked_beside_the_knee() {
+        let servers = sample::servers(["A"]);
+        let point = |items: f64, megacycles: f64| {
+            let mut run = run(1.0, 100);
+            run.server.as_mut().unwrap().megacycles_per_message = Some(megacycles);
+            sample::point("A", &[("items", items)], run)
+        };
+        let points = [point(1e3, 1.0), point(5e3, 1.0), point(1e4, 2.0)];
+        let marks = |points: &[StudyPoint]| {
+            let plots = analyse(Points { servers: &servers, points }).plots;
+            let mut of = plots.into_iter().filter(|plot| plot.title.starts_with("Megacycles per message"));
+            let [linear, logarithmic] = [of.next().unwrap().marks, of.next().unwrap().marks];
+            assert_eq!(linear, logarithmic);
+            linear
+        };
+        let knee = ("knee of A".to_owned(), "x".to_owned(), 5e3);
+        assert_eq!(marks(&points), [knee, ("the article: 10,000".to_owned(), "x".to_owned(), 1e4)]);
+        assert!(marks(&points[..2]).is_empty());
     }
 
     #[test]

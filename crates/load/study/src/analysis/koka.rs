@@ -1,21 +1,21 @@
 //! Seed 004's figures: throughput against clients in both mixes, response time of each transaction,
-//! user and kernel time. Then scale-up by processors, and processor counters and hottest functions
-//! where offered.
+//! user and kernel time. Then scale-up by processors ([`scale_up`]), and processor counters and
+//! hottest functions where offered.
 
 use posthaste_load_results::{
     Analysis, Curve, Offered, Plot, RunResult, ServerCost, StudyPoint, Summary, Table,
 };
 
 use super::points::{Points, figure, mix, plot};
-use super::spread::{PointRuns, Spread, shown, spread};
-use super::{bottleneck, shares, simulated};
+use super::spread::PointRuns;
+use super::{bottleneck, scale_up, shares, simulated};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
 
 /// The part of the study that a point is of.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+pub(super) enum Part {
     /// Clients swept, no think time.
     Throughput,
     /// With think time: response times.
@@ -24,7 +24,8 @@ enum Part {
     Scale,
 }
 
-fn part(point: &StudyPoint) -> Part {
+/// The part that a point is of.
+pub(super) fn part(point: &StudyPoint) -> Part {
     match (point.at.contains_key("cpus"), point.at.get("think_s")) {
         (true, _) => Part::Scale,
         (false, Some(think)) if *think > 0.0 => Part::Times,
@@ -77,24 +78,11 @@ pub fn analyse(points: Points) -> Analysis {
             each("clients", Part::Throughput, kernel_percent),
         ),
     ];
-    let scale = each("cpus", Part::Scale, |r| Some(r.total.rate_per_s));
-    findings.extend(scale.iter().filter_map(scale_up));
-    let efficiency = scale.iter().map(efficiencies).collect();
-    let value = |at: usize, cpus: f64, of: fn(&RunResult) -> Option<f64>| {
-        let servers = points.servers().count().max(1);
-        let (workloads, server) = (points.workloads(), points.servers().nth(at % servers)?);
-        let workload = *workloads.get(at / servers)?;
-        let wanted = |p: &StudyPoint| {
-            p.workload == workload && part(p) == Part::Scale && p.at.get("cpus") == Some(&cpus)
-        };
-        spread(points, server, wanted, of)
-    };
-    let scaled = scale_table(&scale, &value);
-    plots.push(plot("Scale-up", "processors of the server", "transactions per second", scale));
-    plots.push(plot("Efficiency", "processors of the server", "speed-up ÷ processors", efficiency));
+    findings.extend(scale_up::findings(points));
+    plots.extend(scale_up::plots(points));
     plots.extend(std::iter::once(thinking(points)).chain(each_transaction(points)));
     let mut tables = times(points);
-    tables.extend(scaled);
+    tables.extend(scale_up::table(points));
     tables.push(split(points));
     tables.extend(shares::table(points).into_iter().chain(hottest(points)).chain(simulated::tables(points)));
     findings.extend(shares::findings(points).into_iter().chain(bottlenecks(points)));
@@ -141,60 +129,9 @@ fn best(curve: &Curve) -> Option<String> {
     Some(format!("{}: at most {} transactions per second, with {x} users", curve.name, figure(y)))
 }
 
-fn processors(n: f64) -> String {
+/// `1 processor`, `2 processors`
+pub(super) fn processors(n: f64) -> String {
     if n == 1.0 { "1 processor".into() } else { format!("{n} processors") }
-}
-
-/// The gain of the most processors over the fewest.
-fn scale_up(curve: &Curve) -> Option<String> {
-    let ((few, slow), (many, fast)) = (*curve.points.first()?, *curve.points.last()?);
-    (many > few && slow > 0.0).then(|| {
-        let (many, few) = (processors(many), processors(few));
-        format!("{}: {many} bring {} × the throughput of {few}", curve.name, figure(fast / slow))
-    })
-}
-
-/// Throughput for each processor, with the fewest as 1.
-fn efficiencies(curve: &Curve) -> Curve {
-    let first = curve.points.first().filter(|(_, rate)| *rate > 0.0).copied();
-    let points = first.map_or_else(Vec::new, |(few, slow)| {
-        curve.points.iter().map(|(cpus, rate)| (*cpus, rate / slow * few / cpus)).collect()
-    });
-    Curve { name: curve.name.clone(), points, fitted: false }
-}
-
-/// A figure of the runs behind a curve, by its index, on so many processors, over the rounds.
-type OfCurve<'a> = &'a dyn Fn(usize, f64, fn(&RunResult) -> Option<f64>) -> Option<Spread>;
-
-/// Figure 5 in figures: throughput, speed-up over the fewest processors, efficiency, and the
-/// response time, which the article names. Nothing if one number of processors alone was measured.
-fn scale_table(curves: &[Curve], value: OfCurve) -> Option<Table> {
-    let rate: fn(&RunResult) -> Option<f64> = |run| Some(run.total.rate_per_s);
-    let time: fn(&RunResult) -> Option<f64> = |run| (run.total.count > 0).then_some(run.total.mean_ms);
-    let mut rows = Vec::new();
-    for (at, curve) in curves.iter().enumerate().filter(|(_, c)| c.points.len() > 1) {
-        for ((cpus, _), (_, efficiency)) in curve.points.iter().zip(efficiencies(curve).points) {
-            let fewest = curve.points.first().map_or(1.0, |p| p.0);
-            rows.push(vec![
-                curve.name.clone(),
-                figure(*cpus),
-                shown(value(at, *cpus, rate)),
-                figure(efficiency * cpus / fewest),
-                format!("{} %", figure(efficiency * 100.0)),
-                shown(value(at, *cpus, time)),
-            ]);
-        }
-    }
-    let head = [
-        "Server, mix",
-        "processors",
-        "transactions per s",
-        "speed-up",
-        "efficiency",
-        "response time, mean (ms)",
-    ];
-    let title = "Scale-up: speed-up and efficiency".to_owned();
-    (!rows.is_empty()).then(|| Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
 /// The throughput of users who think, in each mix on each server.
@@ -396,29 +333,6 @@ mod tests {
 
     use super::super::sample::{self, run};
     use super::*;
-
-    #[test]
-    fn speed_up_and_efficiency_are_of_the_fewest_processors() {
-        let curve = Curve {
-            name: "A, browse".into(),
-            points: vec![(2.0, 100.0), (4.0, 180.0), (8.0, 200.0)],
-            fitted: false,
-        };
-        let efficiency: Vec<f64> = efficiencies(&curve).points.iter().map(|p| p.1).collect();
-        assert_eq!(efficiency, [1.0, 0.9, 0.5]);
-        let value = |_: usize, cpus: f64, of: fn(&RunResult) -> Option<f64>| {
-            let measured = |rate_per_s: f64| RunResult {
-                total: Summary { count: 1, rate_per_s, mean_ms: 80.0 / cpus, ..Summary::default() },
-                ..RunResult::default()
-            };
-            let rounds = [45.0 * cpus, 44.0 * cpus].map(measured);
-            Spread::of(rounds.iter().filter_map(of).collect())
-        };
-        let table = scale_table(std::slice::from_ref(&curve), &value).unwrap();
-        assert_eq!(table.rows[1], ["A, browse", "4.00", "178 (176–180)", "1.80", "90.0 %", "20.0"]);
-        let alone = Curve { points: vec![(2.0, 100.0)], ..curve };
-        assert!(scale_table(&[alone], &value).is_none());
-    }
 
     #[test]
     fn the_articles_use_of_the_processors_is_below_ours() {

@@ -111,6 +111,8 @@ fn times_table(points: Points) -> Table {
         "95 % (ms)",
         "done",
         "disk operations per s",
+        "of these that read",
+        "of these that write",
         "kB for each disk operation",
         "CPU (% of the server's processors)",
     ];
@@ -127,6 +129,8 @@ fn times_table(points: Points) -> Table {
             sent(|mail| mail.p95_ms),
             place.cell(|run| Some(send_mail(run).count as f64)),
             place.cell(|run| rate(run, |s| &s.disk_operations)),
+            place.cell(|run| rate(run, |s| &s.disk_read_operations)),
+            place.cell(write_rate),
             place.cell(kb_for_each_operation),
             place.cell(|run| Some(run.server.as_ref()?.cpu_percent)),
         ]
@@ -220,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_operation_has_its_size_where_both_are_counted() {
+    fn disk_operations_have_their_kind_and_size_where_these_are_counted() {
         let servers = sample::servers(["A"]);
         let (known, unknown) = (point("A", 64.0, "submission"), point("A", 128.0, "submission"));
         let mut points = [known, unknown];
@@ -228,12 +232,18 @@ mod tests {
             && let Some(server) = &mut run.server
         {
             server.disk_operations = Offered::Value(10);
+            server.disk_read_operations = Offered::Value(7);
             server.disk_read_bytes = Offered::Value(300_000);
             server.disk_write_bytes = Offered::Value(20_000);
         }
         let table = times_table(Points { servers: &servers, points: &points });
-        let at = table.head.iter().position(|head| head == "kB for each disk operation").unwrap();
-        assert_eq!((table.rows[0][at].as_str(), table.rows[1][at].as_str()), ("32.0", "–"));
+        let column = |name: &str| {
+            let at = table.head.iter().position(|head| head == name).unwrap();
+            [table.rows[0][at].as_str(), table.rows[1][at].as_str()]
+        };
+        assert_eq!(column("kB for each disk operation"), ["32.0", "–"]);
+        assert_eq!(column("of these that read"), ["7.00", "–"]);
+        assert_eq!(column("of these that write"), ["3.00", "–"]);
     }
 
     #[test]

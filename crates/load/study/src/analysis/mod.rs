@@ -18,6 +18,7 @@ mod roles;
 #[cfg(test)]
 pub(crate) mod sample;
 mod scale_out;
+mod scale_up;
 mod shares;
 mod simulated;
 mod spread;

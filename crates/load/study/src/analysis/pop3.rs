@@ -1,6 +1,6 @@
 //! Seed 004's comparison: a POP3 workload beside the IMAP mixes.
 
-use posthaste_load_results::{Analysis, RunResult, Table};
+use posthaste_load_results::{Analysis, Counters, RunResult, Table};
 
 use super::koka::kernel_percent;
 use super::points::{Points, figure, plot};
@@ -92,6 +92,8 @@ fn table(points: Points) -> Table {
         "kernel (%)",
         "kernel, the article's (%)",
         "memory, PSS (MB)",
+        "cycles per instruction",
+        "cache misses",
     ];
     let mut rows = Vec::new();
     for workload in points.workloads() {
@@ -111,10 +113,17 @@ fn table(points: Points) -> Table {
                 place.cell(kernel_percent),
                 show(article),
                 place.cell(|run| Some(*run.server.as_ref()?.pss_max_bytes.value()? as f64 / 1e6)),
+                place.offered(|run| Some(counters(run)?.cpi)),
+                place.offered(|run| Some(counters(run)?.cache_misses as f64)),
             ]);
         }
     }
     Table { title: "POP3 beside IMAP".into(), head: head.map(str::to_owned).to_vec(), rows }
+}
+
+/// The processor's counters, where the kernel offers them.
+fn counters(run: &RunResult) -> Option<&Counters> {
+    run.server.as_ref()?.counters.value()
 }
 
 /// The mail of the POP3 users: what they sent, and what arrived.
@@ -154,7 +163,7 @@ fn mail_table(points: Points) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use posthaste_load_results::StudyPoint;
+    use posthaste_load_results::{Offered, StudyPoint};
 
     use super::super::sample::{self, run};
     use super::*;
@@ -167,6 +176,24 @@ mod tests {
             let names: Vec<&str> = study.workloads.iter().map(|workload| workload.name.as_str()).collect();
             assert_eq!(names, ["pop3-check", "koka-browse-frequencies", "koka-manage-frequencies"]);
         }
+    }
+
+    #[test]
+    fn the_processors_counters_are_of_both_protocols_or_not_offered() {
+        let servers = sample::servers(["A"]);
+        let point = |workload: &str, counters: Option<Counters>| {
+            let mut run = run(2.0, 1000);
+            if let (Some(server), Some(counters)) = (&mut run.server, counters) {
+                server.counters = Offered::Value(counters);
+            }
+            StudyPoint { workload: workload.into(), ..sample::point("A", &[("speed", 1.0)], run) }
+        };
+        let known = Counters { cycles: 30, instructions: 20, cache_misses: 7, cpi: 1.5 };
+        let points = [point("pop3-check", Some(known)), point("koka-browse-frequencies", None)];
+        let table = table(Points { servers: &servers, points: &points });
+        assert_eq!(table.head[12..], ["cycles per instruction", "cache misses"]);
+        assert_eq!(table.rows[0][12..], ["1.50", "7.00"]);
+        assert_eq!(table.rows[1][12..], ["not offered here", "not offered here"]);
     }
 
     #[test]

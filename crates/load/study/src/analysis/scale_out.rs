@@ -65,17 +65,8 @@ impl Line<'_> {
     /// of minutes that belong together.
     fn speed_up(&self, points: Points, nodes: f64) -> Option<Spread> {
         let fewest = *self.nodes(points).first()?;
-        let of = |nodes: f64| -> Vec<(u32, f64)> {
-            let here = |p: &StudyPoint| self.has(p) && p.at.get("nodes") == Some(&nodes);
-            let mine = points.measured().filter(|(point, _)| here(point));
-            mine.map(|(point, run)| (point.round, run.total.rate_per_s)).collect()
-        };
-        let base = of(fewest);
-        let ratio = |(round, rate): (u32, f64)| {
-            let (_, first) = base.iter().find(|(other, first)| *other == round && *first > 0.0)?;
-            Some(rate / first)
-        };
-        points.spread_of(of(nodes).into_iter().filter_map(ratio).collect())
+        let here = |p: &StudyPoint| self.has(p) && p.at.get("nodes") == Some(&nodes);
+        points.gain(here, ("nodes", fewest), |run| Some(run.total.rate_per_s))
     }
 }
 
@@ -256,13 +247,12 @@ fn speed_table(points: Points, lines: &[Line]) -> Table {
     ];
     let row = |line: &Line, fewest: f64, nodes: f64| {
         let gain = line.speed_up(points, nodes);
-        let percent =
-            gain.map_or("–".into(), |gain| format!("{} %", figure(gain.median * fewest / nodes * 100.0)));
+        let efficiency = gain.map_or("–".into(), |gain| gain.times(fewest / nodes).percent());
         let mut row = line.cells(nodes);
         row.extend([
             line.cell(points, nodes, |run| Some(run.total.rate_per_s)),
             shown(gain),
-            percent,
+            efficiency,
             line.cell(points, nodes, |run| Some(run.total.p50_ms)),
             line.cell(points, nodes, |run| Some(run.total.p99_ms)),
         ]);
@@ -468,7 +458,7 @@ mod tests {
         // 150 ÷ 100 and 320 ÷ 200: of the rounds, and not of the medians.
         assert_eq!(
             speed.rows[1][..6],
-            ["Posthaste, w", "6", "2", "235 (150–320)", "1.55 (1.50–1.60)", "77.5 %"]
+            ["Posthaste, w", "6", "2", "235 (150–320)", "1.55 (1.50–1.60)", "77.5 % (75.0–80.0)"]
         );
         assert_eq!(speed.rows[0][4..6], ["1.00", "100 %"]);
         assert_eq!(cost.rows[1][3..6], ["250", "900", "3.60"]);

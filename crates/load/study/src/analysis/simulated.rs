@@ -1,4 +1,4 @@
-//! Seed 004's Figures 6 to 10 by a simulated processor.
+//! Seed 004's Figures 6, 7 and 10 by a simulated processor, and why it has no Figures 8 and 9.
 
 use posthaste_load_results::{
     Offered, ServerFacts, Simulated, SimulatedCounts, SimulatedRun, SimulatedShare, Table,
@@ -8,7 +8,7 @@ use super::points::{Points, figure, mix};
 
 /// The tables; none if the study has no such step.
 pub(super) fn tables(points: Points) -> impl Iterator<Item = Table> {
-    table(points).into_iter().chain(mixes(points)).chain(causes(points))
+    table(points).into_iter().chain(mixes(points)).chain(causes(points)).chain(not_offered(points))
 }
 
 /// The realised mixes of both runs, and of what one has beyond the other: the figures are of
@@ -204,6 +204,43 @@ fn causes(points: Points) -> Option<Table> {
     Some(Table { title, head: head.map(str::to_owned).to_vec(), rows })
 }
 
+/// Why nothing here has what Figure 8 shows.
+const NO_SOURCES: &str = "not offered here: the kernel's general counters do not show what served a miss, and \
+                          cachegrind simulates one processor";
+
+/// The same of Figure 9.
+const NO_STATES: &str = "not offered here: the kernel's general counters do not show the states of cache blocks, and \
+                         cachegrind has no such states";
+
+/// Figures 8 and 9, for which the article has counters of its processor. Nothing if the study has
+/// no such step.
+fn not_offered(points: Points) -> Option<Table> {
+    if points.servers.iter().all(|server| server.simulated.is_empty()) {
+        return None;
+    }
+    let head = [
+        "figure",
+        "of",
+        "misses served by memory (%)",
+        "by other caches (%)",
+        "blocks that enter exclusive (%)",
+        "of these, written later (%)",
+    ];
+    let rows = [
+        ["Figure 8", "all servers", NO_SOURCES, "", "", ""],
+        ["Figure 8", "the article, IMAP", "75 to 85", "", "", ""],
+        ["Figure 8", "the article, SPECmail", "", "85", "", ""],
+        ["Figure 9", "all servers", NO_STATES, "", "", ""],
+        ["Figure 9", "the article, all workloads", "", "", "13 to 84", "10 to 61"],
+        ["Figure 9", "the article, IMAP", "", "", "", "fewest"],
+    ];
+    Some(Table {
+        title: "Figures 8 and 9: sources of misses, and the exclusive state".into(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: rows.map(|row| row.map(str::to_owned).to_vec()).to_vec(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,6 +313,20 @@ mod tests {
         let servers = of(Vec::new());
         let none = Points { servers: &servers, points: &[] };
         assert!(mixes(none).is_none() && caveats(none).is_empty());
+    }
+
+    #[test]
+    fn what_no_counter_tells_says_so() {
+        let simulated = vec![Simulated::default()];
+        let servers = [ServerFacts { name: "A".into(), simulated, ..ServerFacts::default() }];
+        let table = not_offered(Points { servers: &servers, points: &[] }).unwrap();
+        let refused = table.rows.iter().filter(|row| row[2].starts_with("not offered here: "));
+        let figures: Vec<&str> = refused.map(|row| row[0].as_str()).collect();
+        assert_eq!(figures, ["Figure 8", "Figure 9"]);
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
+        // A study without this step.
+        let servers = [ServerFacts::default()];
+        assert!(not_offered(Points { servers: &servers, points: &[] }).is_none());
     }
 
     #[test]

@@ -46,12 +46,32 @@ impl Spread {
     }
 
     pub(super) fn show(self) -> String {
-        let (least, middle, greatest) = (figure(self.least), figure(self.median), figure(self.greatest));
+        self.show_as(figure, "", "–")
+    }
+
+    /// A ratio in percent: `77.5 % (75.0–80.0)`.
+    pub(super) fn percent(self) -> String {
+        self.show_as(|ratio| figure(ratio * 100.0), " %", "–")
+    }
+
+    /// A ratio as a change in percent: `-40 % (-42 to -38)`.
+    pub(super) fn change(self) -> String {
+        self.show_as(|ratio| format!("{:+.0}", (ratio - 1.0) * 100.0), " %", " to ")
+    }
+
+    fn show_as(self, text: impl Fn(f64) -> String, unit: &str, to: &str) -> String {
+        let (least, middle, greatest) = (text(self.least), text(self.median), text(self.greatest));
         match least == greatest {
-            true if self.lone => format!("{middle} (1 round)"),
-            true => middle,
-            false => format!("{middle} ({least}–{greatest})"),
+            true if self.lone => format!("{middle}{unit} (1 round)"),
+            true => format!("{middle}{unit}"),
+            false => format!("{middle}{unit} ({least}{to}{greatest})"),
         }
+    }
+
+    /// The same of the values times a factor above zero.
+    pub(super) fn times(self, factor: f64) -> Self {
+        let (least, median, greatest) = (self.least * factor, self.median * factor, self.greatest * factor);
+        Self { least, median, greatest, ..self }
     }
 }
 
@@ -157,9 +177,31 @@ impl PointRuns<'_> {
 }
 
 impl<'a> Points<'a> {
-    /// The spread of values, one for each round.
-    pub(super) fn spread_of(self, values: Vec<f64>) -> Option<Spread> {
-        Spread::among(values, self.rounds())
+    /// A value at the points that are wanted ÷ that of the same server at points that differ by one
+    /// swept quantity alone, in each round that has both.
+    pub(super) fn gain(
+        self,
+        wanted: impl Fn(&StudyPoint) -> bool,
+        (swept, from): (&str, f64),
+        of: impl Fn(&RunResult) -> Option<f64>,
+    ) -> Option<Spread> {
+        let mut gains = Vec::new();
+        for (point, run) in self.measured().filter(|(p, _)| wanted(p)) {
+            let mut at = point.at.clone();
+            at.insert(swept.to_owned(), from);
+            let is_base = |p: &StudyPoint| {
+                p.server == point.server
+                    && p.workload == point.workload
+                    && p.round == point.round
+                    && p.at == at
+            };
+            let base = self.measured().find(|(p, _)| is_base(p));
+            let base = base.and_then(|(_, run)| of(run)).filter(|base| *base > 0.0);
+            if let (Some(value), Some(base)) = (of(run), base) {
+                gains.push(value / base);
+            }
+        }
+        Spread::among(gains, self.rounds())
     }
 
     /// A value of a workload on one server ÷ that on another, in each round in which both were
@@ -191,7 +233,7 @@ impl<'a> Points<'a> {
                 ratios.push(own / other);
             }
         }
-        self.spread_of(ratios)
+        Spread::among(ratios, self.rounds())
     }
 
     /// The rounds of the study, by those that were measured.
@@ -230,6 +272,37 @@ mod tests {
         assert_eq!(shown(&[1.0, 1.0001]), "1.00");
         assert_eq!(shown(&[f64::NAN]), "–");
         assert_eq!(shown(&[]), "–");
+    }
+
+    #[test]
+    fn a_ratio_in_percent_has_its_spread() {
+        let spread = |values: &[f64]| Spread::of(values.to_vec()).unwrap();
+        assert_eq!(spread(&[1.5, 1.6]).times(0.5).percent(), "77.5 % (75.0–80.0)");
+        assert_eq!(spread(&[0.5, 0.6, 0.75]).change(), "-40 % (-50 to -25)");
+        assert_eq!([spread(&[1.0]).percent(), spread(&[1.0]).change()], ["100 %", "+0 %"]);
+    }
+
+    #[test]
+    fn a_gain_is_that_of_the_rounds_and_of_one_quantity() {
+        let point = |cpus: f64, clients: f64, round: u32, count: u64| StudyPoint {
+            round,
+            ..sample::point("A", &[("cpus", cpus), ("clients", clients)], run(1.0, count))
+        };
+        // Round 1 has no point with one processor. Other users make another line.
+        let points = [
+            point(1.0, 90.0, 0, 100),
+            point(2.0, 90.0, 0, 150),
+            point(2.0, 90.0, 1, 900),
+            point(1.0, 90.0, 2, 10),
+            point(2.0, 90.0, 2, 19),
+            point(1.0, 30.0, 0, 1),
+        ];
+        let points = Points { servers: &[], points: &points };
+        let gain = |cpus: f64| {
+            let wanted = |p: &StudyPoint| p.at["cpus"] == cpus && p.at["clients"] == 90.0;
+            shown(points.gain(wanted, ("cpus", 1.0), |run| Some(run.total.count as f64)))
+        };
+        assert_eq!([gain(1.0), gain(2.0), gain(4.0)], ["1.00", "1.70 (1.50–1.90)", "–"]);
     }
 
     #[test]

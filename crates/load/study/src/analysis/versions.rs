@@ -61,7 +61,7 @@ pub fn look_ups(run: &RunResult) -> Option<f64> {
 }
 
 /// A row for each size, at the most users with which all servers were measured. A column for each
-/// server, and the change to it from the server before.
+/// server, and the change to it from the server before, in each round.
 pub fn tables(points: Points) -> Vec<Table> {
     let mut places: Vec<&StudyPoint> = Vec::new();
     for (point, _) in points.measured() {
@@ -99,16 +99,15 @@ fn table(points: Points, place: &StudyPoint) -> Table {
     head.push("the article's change".to_owned());
     let row = |(name, of, article): &Row| {
         let mut row = vec![(*name).to_owned()];
-        let mut before: Option<Spread> = None;
-        for (n, server) in points.servers().enumerate() {
-            let value = spread(points, server, |p| p.at == place.at, of);
-            row.push(shown(value));
-            if n > 0 {
-                let change = value.zip(before).filter(|(_, b)| b.median > 0.0);
-                let percent = change.map(|(v, b)| (v.median / b.median - 1.0) * 100.0);
-                row.push(percent.map_or("–".into(), |percent| format!("{percent:+.0} %")));
+        let mut before: Option<&str> = None;
+        for server in points.servers() {
+            let here = |p: &StudyPoint| p.at == place.at;
+            row.push(shown(spread(points, server, here, of)));
+            if let Some(before) = before {
+                let ratio = points.ratio_at(here, (server, before), of);
+                row.push(ratio.map_or("–".into(), Spread::change));
             }
-            before = value;
+            before = Some(server);
         }
         row.push((*article).to_owned());
         row
@@ -177,6 +176,29 @@ mod tests {
         assert_eq!(row("records of messages")[1], "4.00");
         assert_eq!(row("directory look-ups")[1], "0.250");
         assert_eq!(row("CPU per FETCH")[1..4], ["–", "–", "–"]);
+    }
+
+    #[test]
+    fn a_change_is_that_of_the_rounds() {
+        let servers = sample::servers(["2007", "2010"]);
+        let point = |server: &str, round: u32, megacycles: f64| {
+            let mut run = run(1.0, 1000);
+            run.clients = 10;
+            run.server.as_mut().unwrap().megacycles = megacycles;
+            StudyPoint { round, ..sample::point(server, &[("clients", 10.0)], run) }
+        };
+        // The change of the medians would be +0 %.
+        let points = [
+            point("2007", 0, 100.0),
+            point("2010", 0, 60.0),
+            point("2007", 1, 200.0),
+            point("2010", 1, 100.0),
+            point("2007", 2, 50.0),
+            point("2010", 2, 200.0),
+        ];
+        let tables = tables(Points { servers: &servers, points: &points });
+        let row = tables[0].rows.iter().find(|row| row[0].starts_with("CPU per user")).unwrap();
+        assert_eq!(row[1..4], ["10.0 (5.00–20.0)", "10.0 (6.00–20.0)", "-40 % (-50 to +300)"]);
     }
 
     #[test]
