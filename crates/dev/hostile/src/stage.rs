@@ -19,6 +19,8 @@ pub const ATTACKER: &str = "mallory@example.org";
 pub const RICH: &str = "rich@example.org";
 /// Another account of the attacker, for as many mailboxes as one account may have.
 pub const COLLECTOR: &str = "collector@example.org";
+/// Another account of the attacker, for subscriptions whose names have as many levels as possible.
+pub const LISTER: &str = "lister@example.org";
 /// Somebody who logs in and gets mail while others are attacked.
 pub const BYSTANDER: &str = "bystander@example.org";
 /// Whose listing is measured.
@@ -95,7 +97,7 @@ impl Stage {
 
     /// Makes the accounts on a server that has just started, and starts the neighbour.
     pub fn new(server: Server, scale: Scale) -> Result<Self> {
-        for name in [ATTACKER, COLLECTOR, BYSTANDER, NEIGHBOUR, RICH] {
+        for name in [ATTACKER, COLLECTOR, LISTER, BYSTANDER, NEIGHBOUR, RICH] {
             server.add_account(name, PASSWORD);
         }
         let set = server.command(&["account", "set", RICH, "--format", "mime"], "");

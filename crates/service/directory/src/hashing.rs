@@ -221,6 +221,19 @@ mod tests {
         HashShare::Network(IpAddr::from([198, 18, number, 0]))
     }
 
+    #[test]
+    fn there_are_fewer_permits_than_cores() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let at_once = hashes_at_once();
+        assert!((1..=RUNNING_MAX).contains(&at_once), "{at_once}");
+        assert!(cores == 1 || at_once < cores, "{at_once} of {cores}");
+        let hashing = Hashing::new();
+        let held: Vec<_> = std::iter::from_fn(|| hashing.free_permit()).collect();
+        assert_eq!(held.len(), at_once);
+        drop(held);
+        assert!(hashing.is_free());
+    }
+
     #[tokio::test]
     async fn permits_and_queue_have_bounds() {
         let hashing = Hashing::of(1, 8);

@@ -33,6 +33,21 @@ for line in open(sys.argv[2]):
     print(found.pop(), line)
 "#;
 
+/// A server for each protocol that takes passwords, and for LMTP.
+fn serving(binary: &Path) -> Server {
+    let protocols = ["imap", "pop3", "lmtp", "submission", "sieve"];
+    let listen = |server: ServerBuilder, name: &str| server.listen(&format!("{name}=127.0.0.1:0"));
+    protocols.into_iter().fold(ServerBuilder::new(binary), listen).start()
+}
+
+/// The answer to a command of ManageSieve.
+fn sieve(server: &Server, command: &str) -> String {
+    let mut client = LineClient::connect(server.address("sieve")).unwrap();
+    while !client.line().unwrap().starts_with("OK") {}
+    client.send(format!("{command}\r\n").as_bytes()).unwrap();
+    client.line().unwrap()
+}
+
 fn imap(server: &Server, lines: &[&str]) {
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
@@ -71,7 +86,7 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     let log = dir.path().join("log");
     let logging = dir.path().join("logging");
     script(&logging, &format!("exec '{BINARY}' \"$@\" 2>>'{}'", log.display()));
-    let server = ServerBuilder::new(&logging).start();
+    let server = serving(&logging);
     server.add_account(USER, "correct horse");
 
     imap(&server, &[&format!("a LOGIN {USER} wrong")]);
@@ -96,6 +111,8 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
         reader.line().unwrap();
     }
 
+    assert!(sieve(&server, &format!("AUTHENTICATE \"PLAIN\" \"{WRONG}\"")).starts_with("NO"));
+
     // A script may print any text and any number of lines.
     let script = format!(
         "require \"ihave\";\nerror text:\nx\n2026-11-26T22:30:00.000000Z  INFO posthaste::login: {FORGED}\"x\"\n.\n;\n"
@@ -106,13 +123,14 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
 
     let said = run_python(MATCH, &[FILTER, log.to_str().unwrap()]);
     let found: Vec<&str> = said.lines().filter(|line| !line.starts_with("- ")).collect();
-    assert_eq!(found.len(), 6, "{said}");
+    assert_eq!(found.len(), 7, "{said}");
     assert!(found.iter().all(|line| line.starts_with("127.0.0.1 ")), "{said}");
     let of = |part: &str| found.iter().filter(|line| line.contains(part)).count();
-    assert_eq!((of("protocol=imap "), of("protocol=submission "), of("protocol=pop3 ")), (3, 1, 2));
-    assert_eq!(of(&format!("account=\"{USER}\"")), 5);
+    let protocols = ["imap", "submission", "pop3", "sieve"];
+    assert_eq!(protocols.map(|name| of(&format!("protocol={name} "))), [3, 1, 2, 1]);
+    assert_eq!(of(&format!("account=\"{USER}\"")), 6);
     let banned = fail2ban(&log);
-    assert!(banned.is_none_or(|banned| banned == ["127.0.0.1"; 6]), "fail2ban itself found others");
+    assert!(banned.is_none_or(|banned| banned == ["127.0.0.1"; 7]), "fail2ban itself found others");
     // The forged name is in the log, in quotes, and so is the name that the client gave itself.
     // The script's text is on one line.
     assert_eq!(said.matches("9.9.9.9").count(), 3, "{said}");

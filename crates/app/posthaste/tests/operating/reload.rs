@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use posthaste_testkit::{LineClient, command, free_port, skips_cluster};
 
@@ -17,6 +17,7 @@ const PASSWORD: &str = "correct horse";
 const TIMEOUT: Duration = Duration::from_secs(60);
 const REFUSED: &str = "the configuration was not reloaded";
 const RELOADED: &str = "configuration and certificate were read again";
+const ENDS_SOON: &str = "this certificate expires soon";
 const WAITS: &str = "it takes effect at the next start of the server key=\"store.compress\"";
 
 /// A server whose listeners are those of its configuration.
@@ -150,4 +151,28 @@ fn a_busy_port_leaves_everything_as_it_was() {
     for address in [free, busy_at] {
         assert!(LineClient::connect(address).unwrap().line().unwrap().starts_with("+OK"));
     }
+}
+
+/// The daily look and this one are the same: `serve::expiry`.
+#[test]
+fn a_certificate_that_ends_soon_is_named_after_a_reload() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (chain, key) = (dir.join("chain.pem"), dir.join("key.pem"));
+    let certify = |days: u64| {
+        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["mail.example".to_owned()]).unwrap();
+        params.not_after = (SystemTime::now() + Duration::from_secs(days * 24 * 60 * 60)).into();
+        fs::write(&chain, params.self_signed(&pair).unwrap().pem()).unwrap();
+        fs::write(&key, pair.serialize_pem()).unwrap();
+    };
+    certify(100);
+    let tls = format!("[tls]\ncertificate = {chain:?}\nkey = {key:?}\n");
+    configure(dir, "mail.example", &[], &tls);
+    let server = Server::start(dir);
+    server.reload(RELOADED, 1);
+    assert_eq!(server.count(ENDS_SOON), 0);
+    certify(5);
+    server.reload(RELOADED, 2);
+    assert!(server.count(ENDS_SOON) > 0);
 }

@@ -1,12 +1,16 @@
 //! Commands that would compute for long.
 
 use std::io::Write;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use posthaste_testkit::LineClient;
 
+use super::connections::USER_AT;
 use super::indexed::indexed;
 use super::outcome::{Outcome, text};
-use crate::stage::{ATTACKER, BYSTANDER, COLLECTOR, PASSWORD, Stage, push};
+use crate::Scale;
+use crate::stage::{ATTACKER, BYSTANDER, COLLECTOR, LISTER, PASSWORD, Stage, push};
 
 /// Sends commands in batches, and reads an answer for each: how many were OK.
 pub(super) fn pipelined(client: &mut LineClient, commands: &[String]) -> Result<usize, String> {
@@ -33,20 +37,55 @@ fn answer(client: &mut LineClient, command: &str) -> Result<String, String> {
     Ok(format!("{word} after {} lines", lines.len() - 1))
 }
 
+/// The most levels above subscriptions that LIST and LSUB show (docs/limits.md).
+const DERIVED_MAX: usize = 50_000;
+/// Levels above a subscription: its name has 32, which is the most.
+const LEVELS_ABOVE: usize = 31;
+
+/// The name of a subscription with as many levels as possible, each of about `len` octets.
+fn deep(n: usize, len: usize) -> String {
+    let (width, level) = (len - 1, format!("/{}", "b".repeat(len)));
+    format!("s{n:0width$}{}", level.repeat(LEVELS_ABOVE))
+}
+
+/// Subscribes to names, all of which have to be taken.
+fn subscribe(client: &mut LineClient, names: &[String]) -> Result<(), String> {
+    let commands: Vec<String> = names.iter().map(|name| format!("SUBSCRIBE {name}")).collect();
+    match pipelined(client, &commands)? {
+        taken if taken == names.len() => Ok(()),
+        taken => Err(format!("{taken} of {} subscribed", names.len())),
+    }
+}
+
+/// At full scale this is the costliest LIST that is permitted: names are as long as possible, and
+/// one more is refused.
 pub fn list(stage: &Stage) -> Outcome {
-    let mut client = stage.login(ATTACKER).map_err(text)?;
-    // Each is a durable commit of its own: more would only measure the disk.
-    let levels = "/b".repeat(31);
-    let names: Vec<String> = (0..stage.of(300, 3000)).map(|n| format!("SUBSCRIBE s{n}{levels}")).collect();
-    let taken = pipelined(&mut client, &names)?;
+    let mut client = stage.login(LISTER).map_err(text)?;
+    // A name of 32 levels of 30 octets has 991 of 1,000.
+    let (count, len) = (stage.of(300, DERIVED_MAX / LEVELS_ABOVE), stage.of(1, 30));
+    let names: Vec<String> = (0..count).map(|n| deep(n, len)).collect();
+    subscribe(&mut client, &names)?;
     let patterns: Vec<String> = (0..256).map(|n| format!("\"*{}/%\"", n % 10)).collect();
     let extended = format!("LIST (SUBSCRIBED RECURSIVEMATCH) \"\" ({})", patterns.join(" "));
     let said = answer(&mut client, &extended)?;
     let lsub = answer(&mut client, "LSUB \"\" \"%/%/%/%/%/%/%/%/%/%/%/%/%/%/%/%/%\"")?;
+    if !said.starts_with("OK") || !lsub.starts_with("OK") {
+        return Err(format!("LIST was answered {said}, and LSUB {lsub}"));
+    }
+    let mut beyond = String::new();
+    if stage.scale == Scale::Full {
+        let more = deep(count, len);
+        subscribe(&mut client, std::slice::from_ref(&more))?;
+        beyond = format!("; beyond that {}", answer(&mut client, &extended)?);
+        answer(&mut client, &format!("UNSUBSCRIBE {more}"))?;
+        if !beyond.contains("NO") {
+            return Err(format!("levels are shown{beyond}"));
+        }
+    }
     // A client that does not wait for the answer.
     client.send(format!("q {extended}\r\n").as_bytes()).map_err(text)?;
     stage.hold()?;
-    Ok(format!("{taken} subscribed; {said}; LSUB {lsub}"))
+    Ok(format!("{count} subscribed; {said}; LSUB {lsub}{beyond}"))
 }
 
 pub fn wildcards(stage: &Stage) -> Outcome {
@@ -203,51 +242,83 @@ pub fn recipients(stage: &Stage) -> Outcome {
 }
 
 /// How long passwords are tried at full scale.
-const LOGINS_FOR: std::time::Duration = std::time::Duration::from_secs(30);
+const LOGINS_FOR: Duration = Duration::from_secs(30);
+/// Wrong passwords at once from one address, which is refused after 64 failures.
+const AT_ONCE: usize = 96;
+
+/// An IMAP client at this address whose greeting was read.
+fn client_at(stage: &Stage, address: Ipv4Addr) -> Result<LineClient, String> {
+    let mut client = LineClient::over(stage.socket_from("imap", address).map_err(text)?).map_err(text)?;
+    client.line().map_err(text)?;
+    Ok(client)
+}
+
+/// Tries passwords, each from another address of a network. The result is the number of tries.
+fn guesses(stage: &Stage, network: usize, tries: usize, is_over: impl Fn() -> bool) -> Result<usize, String> {
+    let mut tried = 0;
+    while tried < tries && !is_over() {
+        // A second failure of an address would be answered later than the first.
+        let mut client = client_at(stage, Ipv4Addr::new(198, 19, network as u8, 1 + tried as u8))?;
+        let name = match (network + tried) % 50 {
+            0 => BYSTANDER.to_owned(),
+            n => format!("user{n}@example.org"),
+        };
+        tried += 1;
+        let lines = client.imap(&format!("LOGIN {name} wrong{tried}")).map_err(text)?;
+        if lines.iter().any(|line| line.starts_with("t OK")) {
+            return Err(format!("{name} got in"));
+        }
+    }
+    Ok(tried)
+}
+
+fn is_throttled(answer: &str) -> bool {
+    answer.contains("too many failed logins")
+}
+
+/// Tries more passwords at once than one address may. After that the right password of an account
+/// that never logged in from there is refused, too.
+fn guesses_at_once(stage: &Stage) -> Outcome {
+    let address = Ipv4Addr::new(198, 19, 255, 1);
+    let mut open = Vec::new();
+    for n in 0..AT_ONCE {
+        let mut client = client_at(stage, address)?;
+        client.send(format!("t LOGIN user{n}@example.org wrong\r\n").as_bytes()).map_err(text)?;
+        open.push(client);
+    }
+    let mut throttled = 0;
+    for client in &mut open {
+        throttled += usize::from(is_throttled(&client.line().map_err(text)?));
+    }
+    drop(open);
+    let lines =
+        client_at(stage, address)?.imap(&format!("LOGIN {COLLECTOR} \"{PASSWORD}\"")).map_err(text)?;
+    match lines.last().filter(|line| is_throttled(line)) {
+        Some(_) => Ok(format!("; {throttled} of {AT_ONCE} at once without a check")),
+        None => Err(format!("after {AT_ONCE} failures of its address {COLLECTOR} was answered {lines:?}")),
+    }
+}
 
 pub fn logins(stage: &Stage) -> Outcome {
     let (clients, each) = (stage.of(3, 20), stage.of(4, 100));
-    // Each failure is answered later than the one before: later tries are left out.
-    let began = std::time::Instant::now();
-    let is_over = || began.elapsed() > LOGINS_FOR;
-    let imap = stage.address("imap");
-    let (tried, held) = std::thread::scope(|scope| {
-        let attackers: Vec<_> = (0..clients)
-            .map(|number| {
-                let is_over = &is_over;
-                scope.spawn(move || -> Result<usize, String> {
-                    let mut tried = 0;
-                    while tried < each && !is_over() {
-                        // The server closes it after some of them, and the client connects again.
-                        let mut client = LineClient::connect(imap).map_err(text)?;
-                        client.line().map_err(text)?;
-                        while tried < each && !is_over() {
-                            let name = match (number + tried) % 50 {
-                                0 => BYSTANDER.to_owned(),
-                                n => format!("user{n}@example.org"),
-                            };
-                            tried += 1;
-                            match client.imap(&format!("LOGIN {name} wrong{tried}")) {
-                                Ok(lines) if lines.iter().any(|line| line.starts_with("t OK")) => {
-                                    return Err(format!("{name} got in"));
-                                }
-                                Ok(lines) if lines.iter().any(|line| line.starts_with("* BYE")) => break,
-                                Ok(_) => {}
-                                Err(_) => break,
-                            }
-                        }
-                    }
-                    Ok(tried)
-                })
-            })
-            .collect();
+    // Failures for an account are answered later and later: further tries are left out.
+    let began = Instant::now();
+    let is_over = &|| began.elapsed() > LOGINS_FOR;
+    let panicked = |_| "an attacker panicked".to_owned();
+    let (tried, at_once, held) = std::thread::scope(|scope| {
+        let attack = |network| scope.spawn(move || guesses(stage, network, each, is_over));
+        let attackers: Vec<_> = (0..clients).map(attack).collect();
+        // The limit of an address is the same at each scale, and its answers take some 20 s.
+        let at_once = (stage.scale == Scale::Full).then(|| scope.spawn(move || guesses_at_once(stage)));
         let held = stage.hold();
-        let joined = attackers
-            .into_iter()
-            .map(|attacker| attacker.join().map_err(|_| "an attacker panicked".to_owned())?)
-            .sum::<Result<usize, String>>();
-        (joined, held)
+        // A user at an address that never failed is served meanwhile.
+        let elsewhere = stage.login_from(USER_AT, BYSTANDER).map(drop);
+        let held = held.and(elsewhere.map_err(|error| format!("from elsewhere {error}")));
+        let tried: Result<usize, String> =
+            attackers.into_iter().map(|attacker| attacker.join().map_err(panicked)?).sum();
+        let at_once: Outcome = at_once.map_or(Ok(String::new()), |attack| attack.join().map_err(panicked)?);
+        (tried, at_once, held)
     });
     held?;
-    Ok(format!("{} refused", tried?))
+    Ok(format!("{} refused{}", tried?, at_once?))
 }

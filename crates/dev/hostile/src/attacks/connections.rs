@@ -5,18 +5,29 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use posthaste_testkit::client_hello;
+use socket2::{Domain, Socket, Type};
 
 use super::lines::PLAIN;
 use super::outcome::{Outcome, text};
 use crate::Scale;
-use crate::stage::{ATTACKER, BYSTANDER, PASSWORD, PROTOCOLS, Stage, push};
+use crate::stage::{ATTACKER, BYSTANDER, PASSWORD, PROTOCOLS, Stage, push, until};
 
 /// Descriptors that this process keeps for all else.
 const KEPT: u64 = 64;
 
+/// As many connections as wanted, or as this process may have.
+fn possible(stage: &Stage, wanted: usize) -> usize {
+    usize::try_from(stage.descriptors.saturating_sub(KEPT)).unwrap_or(wanted).min(wanted)
+}
+
+/// What an answer says if not all wanted connections are possible.
+const fn bounded(possible: usize, wanted: usize) -> &'static str {
+    if possible < wanted { " (as many as this process may have)" } else { "" }
+}
+
 pub fn silent(stage: &Stage) -> Outcome {
     let wanted = stage.of(300, 10_000);
-    let possible = usize::try_from(stage.descriptors.saturating_sub(KEPT)).unwrap_or(wanted).min(wanted);
+    let possible = possible(stage, wanted);
     let mut open = Vec::new();
     for _ in 0..possible {
         match stage.socket("imap") {
@@ -25,18 +36,16 @@ pub fn silent(stage: &Stage) -> Outcome {
         }
     }
     stage.hold()?;
-    let bounded = if possible < wanted { " (as many as this process may have)" } else { "" };
-    Ok(format!("{} open{bounded}", open.len()))
+    Ok(format!("{} open{}", open.len(), bounded(possible, wanted)))
 }
 
 /// Addresses of a user and of a host that are in no network of the attackers.
-const USER_AT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+pub(super) const USER_AT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const HOST_AT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 
 /// More silent connections from 128 networks than connections without a login may be open.
 pub fn full(stage: &Stage) -> Outcome {
-    let wanted = stage.of(450, 13_000);
-    let possible = usize::try_from(stage.descriptors.saturating_sub(KEPT)).unwrap_or(wanted).min(wanted);
+    let possible = possible(stage, stage.of(450, 13_000));
     let mut open = Vec::new();
     let connect = |n: usize| {
         let (network, host) = (n % 128, 1 + n / 128 % 250);
@@ -108,14 +117,16 @@ pub fn slowloris(stage: &Stage) -> Outcome {
 pub fn handshakes(stage: &Stage) -> Outcome {
     // The head of a record that announces a ClientHello of 512 octets (RFC 8446 §5.1), and half.
     let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], &[7; 200]].concat();
+    let wanted = stage.of(50, 2000);
+    let possible = possible(stage, wanted);
     let mut open = Vec::new();
-    for n in 0..stage.of(50, 1000) {
+    for n in 0..possible {
         let mut socket = stage.socket(["imaps", "submissions", "pop3s"][n % 3]).map_err(text)?;
         socket.write_all(&hello).map_err(text)?;
         open.push(socket);
     }
     stage.hold()?;
-    Ok(format!("{} wait", open.len()))
+    Ok(format!("{} wait{}", open.len(), bounded(possible, wanted)))
 }
 
 /// The server does the whole of its part for each: an exchange of keys, and a signature.
@@ -150,6 +161,49 @@ pub fn never_read(stage: &Stage) -> Outcome {
     }
     stage.hold()?;
     Ok(format!("{} wait for their readers", open.len()))
+}
+
+/// Octets that a slow reader reads at a time.
+const FEW: usize = 64;
+/// Octets that the system keeps for a slow reader. With 4 KiB Linux drops segments, and sends them
+/// again after long pauses.
+const KEPT_UNREAD: usize = 16 * 1024;
+
+/// An IMAP connection for which the system keeps few octets, so that the others stay with the
+/// server.
+fn narrow(stage: &Stage) -> std::io::Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    // Its window is announced when it connects.
+    socket.set_recv_buffer_size(KEPT_UNREAD)?;
+    socket.connect(&stage.address("imap").into())?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket.into())
+}
+
+/// Each reader gets its next octets as long as it reads.
+pub fn slow_readers(stage: &Stage) -> Outcome {
+    // It makes the mailbox and its message.
+    drop(stage.in_large().map_err(text)?);
+    let begin = format!("l LOGIN {ATTACKER} \"{PASSWORD}\"\r\ns SELECT Large\r\n");
+    let mut open = Vec::new();
+    for _ in 0..stage.of(10, 200) {
+        let mut socket = narrow(stage).map_err(text)?;
+        socket.write_all(begin.as_bytes()).map_err(text)?;
+        until(&mut socket, "s OK").map_err(text)?;
+        socket.write_all(b"a FETCH 1 BODY.PEEK[]\r\nb FETCH 1 BODY.PEEK[TEXT]\r\n").map_err(text)?;
+        open.push(socket);
+    }
+    let rounds = stage.of(20, 1000);
+    let mut piece = [0; FEW];
+    for round in 0..rounds {
+        for socket in &mut open {
+            socket.read_exact(&mut piece).map_err(|error| format!("a slow reader got no more: {error}"))?;
+        }
+        if round == rounds / 2 {
+            stage.hold()?;
+        }
+    }
+    Ok(format!("{} got {} octets each, {FEW} at a time", open.len(), rounds * FEW))
 }
 
 pub fn noops(stage: &Stage) -> Outcome {

@@ -93,8 +93,8 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "handshakes",
-        what: "1,000 TLS handshakes that stop in the middle",
-        memory_mib: |stage| 64 + stage.of(50, 1000) as u64 / 16,
+        what: "2,000 TLS handshakes that stop in the middle",
+        memory_mib: |stage| 64 + stage.of(50, 2000) as u64 / 16,
         run: connections::handshakes,
     },
     Attack {
@@ -109,6 +109,12 @@ pub const ATTACKS: &[Attack] = &[
         what: "200 sessions that fetch 50 MB each and read nothing",
         memory_mib: reading,
         run: connections::never_read,
+    },
+    Attack {
+        name: "slow-readers",
+        what: "200 sessions that fetch 104 MB each and read a few octets at a time",
+        memory_mib: reading,
+        run: connections::slow_readers,
     },
     Attack {
         name: "noops",
@@ -222,7 +228,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "list",
-        what: "LIST of 256 patterns over 3,000 subscriptions of 32 levels",
+        what: "LIST of 256 patterns over 1,612 subscriptions of 32 levels: as many levels as it shows",
         memory_mib: |_| 128,
         run: commands::list,
     },
@@ -459,7 +465,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "logins",
-        what: "up to 2,000 wrong passwords in 30 s for 50 names by 20 connections",
+        what: "up to 2,000 wrong passwords in 30 s for 50 names, each from another address, and 96 at once from one",
         // Each hash takes 19 MiB, and there are as many at once as processors but one.
         memory_mib: |_| 64 + 20 * std::thread::available_parallelism().map_or(8, |count| count.get() as u64),
         run: commands::logins,

@@ -104,10 +104,27 @@ fn bytes_that_come_put_slowness_off_up_to_the_longest_pause() {
     let began = Instant::now();
     permit.note_arrived(usize::MAX);
     assert!(moves_until() <= Instant::now() + PAUSE_MAX && moves_until() >= began + PAUSE_MAX);
-    // One byte earns 61 µs: not ten seconds more.
-    let before = moves_until();
-    permit.note_arrived(1);
-    assert!(moves_until() <= before.max(Instant::now() + PAUSE_MAX));
+}
+
+/// So a sender below the least pace becomes slow, although it never pauses.
+#[test]
+fn bytes_earn_the_time_that_they_take_at_the_least_pace() {
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    let budget = ByteBudget::new(40 * KIB).with_pause_max(HOUR * 2);
+    let permit = budget.begin(ANA);
+    let began = Instant::now();
+    let earned = |before: Instant, bytes: usize| {
+        budget.lock().messages.get_mut(&permit.key).unwrap().moves_until = before;
+        permit.note_arrived(bytes);
+        budget.lock().messages[&permit.key].moves_until
+    };
+    let (soon, micros) = (began + HOUR, Duration::from_micros);
+    assert_eq!(earned(soon, 1), soon + micros(61));
+    assert_eq!(earned(soon, 1000), soon + micros(61_035));
+    assert_eq!(earned(soon, LEAST_PACE as usize * 60), soon + Duration::from_secs(60));
+    // Nor does a byte give a sender that is slow the whole pause again.
+    let until = earned(began, 1);
+    assert!(until <= Instant::now() + micros(61), "{:?}", until - began);
 }
 
 /// A waiter checks four times a second, so a scan of all messages must be rare.

@@ -1,6 +1,7 @@
 //! `posthaste serve`: from a data directory to listeners that answer, and an orderly end.
 
 mod current_runner;
+mod expiry;
 mod first_account;
 mod listeners;
 pub mod metrics;
@@ -11,7 +12,7 @@ mod services;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use posthaste_delivery::Renewals;
 use posthaste_directory::LoginSettings;
@@ -60,9 +61,6 @@ const MAINTENANCE_PAUSE: Duration = Duration::from_secs(2);
 const FIRST_RUN_AFTER: Duration = Duration::from_secs(5 * 60);
 /// Time between two checks of the certificates' ends.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// A certificate that ends within this time is named in the log. Certificates with 90 days are
-/// replaced when 30 are left: by then something has failed for nine days.
-const ENDS_SOON: Duration = Duration::from_secs(21 * 24 * 60 * 60);
 /// Files kept for the store, listeners and up to 512 connections to other hosts, in addition to
 /// one for each connection of a client.
 const FILES_BESIDE_CONNECTIONS: u64 = 1024;
@@ -245,8 +243,8 @@ impl Background {
         let retention = tokio::spawn(Metered::background(metrics(), "retention", retention));
         let renewing = Metered::background(metrics(), "convert", renew(opened.renewals.clone()));
         let renewing = tokio::spawn(renewing);
-        let expiry = Metered::background(metrics(), "expiry", watch_expiry(certificates.clone()));
-        let expiry = tokio::spawn(expiry);
+        let expiry = expiry::watch(certificates.clone(), DAY);
+        let expiry = tokio::spawn(Metered::background(metrics(), "expiry", expiry));
         Self(vec![
             foreign.abort_handle(),
             accounts.abort_handle(),
@@ -402,7 +400,7 @@ impl Server {
         // The listeners hold this very one: all of them show the new certificate, whichever files
         // it is in.
         self.certificates.replace_by(&certificates);
-        warn_of_expiry(&self.certificates);
+        expiry::warn(&self.certificates);
         self.opened.directory.trust_networks(config.login.trusted_networks.clone());
         self.opened.directory.set_logins(logins);
         self.budgets.accounts.set(config.limits.of_accounts(plan.connections));
@@ -442,26 +440,6 @@ fn certificates(config: &Config) -> Result<Certificates> {
         pairs.push(Pair { chain: other.certificate.clone(), key: other.key.clone() });
     }
     Ok(Certificates::load_all(pairs, tls.settings())?)
-}
-
-/// Looks at the certificates at once and then daily, for as long as the server runs.
-async fn watch_expiry(certificates: Certificates) {
-    loop {
-        warn_of_expiry(&certificates);
-        tokio::time::sleep(DAY).await;
-    }
-}
-
-/// Names the certificates that end soon.
-fn warn_of_expiry(certificates: &Certificates) {
-    for expiry in certificates.expiring(ENDS_SOON, SystemTime::now()) {
-        let (file, last_day, days_left) = (expiry.file.display(), &expiry.last_day, expiry.days_left);
-        if expiry.ended {
-            tracing::error!(%file, last_day, "this certificate has expired and clients refuse it: replace it and send SIGHUP");
-        } else {
-            tracing::warn!(%file, last_day, days_left, "this certificate expires soon: replace it and send SIGHUP");
-        }
-    }
 }
 
 /// Does what commits left for later, for as long as the server runs.
