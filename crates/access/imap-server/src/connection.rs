@@ -22,13 +22,14 @@ use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, Se
 use crate::annotate;
 use crate::capability;
 use crate::command::{self, metadata};
+use crate::endings::REVOKED;
 use crate::freed::{FREED_HERE_MAX, free};
 use crate::heavy;
 use crate::quota_check;
 use crate::reply::Reply;
 use crate::saved_search::SavedSearch;
 use crate::service::ImapService;
-use crate::session::{BEHIND, LATE, MEMORY_WITHIN, Next, REVOKED, Session, no_memory};
+use crate::session::{BEHIND, LATE, MEMORY_WITHIN, Next, Session, no_memory};
 use crate::table::State;
 use crate::waiting;
 use crate::wire::InputBytes;

@@ -11,7 +11,9 @@ use posthaste_directory::Lease;
 use posthaste_net::Shutdown;
 use tokio::task::unconstrained;
 
-use crate::session::REVOKED;
+/// The BYE text after a change of the account that ends its logins.
+pub(crate) const REVOKED: &str =
+    "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
 
 /// Why the server ends a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

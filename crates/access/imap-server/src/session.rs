@@ -46,10 +46,6 @@ pub(crate) enum Next {
     Close,
 }
 
-/// The BYE text after a change of the account that ends its logins.
-pub(crate) const REVOKED: &str =
-    "Your login has ended: the account is disabled or removed, or its credential is no longer valid";
-
 /// The BYE text for a client that did not log in in time.
 pub(crate) const LATE: &str = "You took too long to log in";
 

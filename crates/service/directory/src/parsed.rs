@@ -1,8 +1,8 @@
 //! The parsed records of accounts. A login and each delivery read a record, and parsing it costs
 //! three times as much as reading it.
 //!
-//! Each use compares the octets that were read with those that were parsed. So a change is seen at
-//! once, whoever made it.
+//! Each use compares the octets that were read with those that were parsed. So a change by any
+//! process is seen at once.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -49,13 +49,15 @@ impl ParsedRecords {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_mail_model::Id;
+
     use super::*;
 
     #[test]
     fn a_record_is_parsed_again_once_it_differs() {
         let parsed = ParsedRecords::new();
         let entry = |name: &str, version, quota: u32| {
-            let id = "0123456789abcdef0123456789abcdef";
+            let id = Id::new(5, 6);
             let value = format!(
                 r#"{{"v":1,"id":"{id}","name":"{name}","argon2":"x","quota_bytes":{quota},"format":"keep","disabled":false,"created":0}}"#
             );

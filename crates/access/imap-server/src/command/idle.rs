@@ -12,9 +12,9 @@ use tokio::sync::watch;
 
 use super::DONE;
 use crate::announce;
-use crate::endings::Ending;
+use crate::endings::{Ending, REVOKED};
 use crate::reply::{Failure, Reply};
-use crate::session::{REVOKED, Session};
+use crate::session::Session;
 use crate::table::Numbers;
 use crate::waiting::{RareEvent, rare_event, watch_of};
 use crate::wire::Line;

@@ -1,7 +1,7 @@
 //! Seed 000's figures: megacycles per session and per message against items, sessions, and the
 //! knee.
 
-use posthaste_load_results::{Analysis, RunResult, ServerCost, StudyPoint, Table};
+use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
 
 use super::bottleneck;
 use super::points::{Points, figure, plot, whole};
@@ -53,10 +53,7 @@ pub fn analyse(points: Points) -> Analysis {
             ));
         }
     }
-    // Not beyond what was measured.
-    if messages.iter().flat_map(|curve| &curve.points).any(|(items, _)| *items >= ARTICLE_ITEMS) {
-        each.marks.push(("the article: 10,000".into(), "x".into(), ARTICLE_ITEMS));
-    }
+    each.marks.extend(articles_mark(&messages));
     findings.extend(bottlenecks(points));
     let mut each_log = each.clone();
     each_log.title = "Megacycles per message, both axes logarithmic".into();
@@ -85,6 +82,13 @@ pub fn analyse(points: Points) -> Analysis {
         ],
         ..Analysis::default()
     }
+}
+
+/// The number of items that the article recommends, unless it is beyond what was measured.
+fn articles_mark(messages: &[Curve]) -> Option<(String, String, f64)> {
+    let is_measured =
+        messages.iter().flat_map(|curve| &curve.points).any(|(items, _)| *items >= ARTICLE_ITEMS);
+    is_measured.then(|| ("the article: 10,000".into(), "x".into(), ARTICLE_ITEMS))
 }
 
 fn per_session(run: &RunResult) -> Option<f64> {

@@ -6,32 +6,13 @@ use posthaste_load_results::{
     Analysis, Curve, Offered, Plot, RunResult, ServerCost, StudyPoint, Summary, Table,
 };
 
+use super::koka_parts::{Part, part, processors};
 use super::points::{Points, figure, mix, plot};
 use super::spread::PointRuns;
 use super::{bottleneck, scale_up, shares, simulated};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
-
-/// The part of the study that a point is of.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Part {
-    /// Clients swept, no think time.
-    Throughput,
-    /// With think time: response times.
-    Times,
-    /// Processors swept.
-    Scale,
-}
-
-/// The part that a point is of.
-pub(super) fn part(point: &StudyPoint) -> Part {
-    match (point.at.contains_key("cpus"), point.at.get("think_s")) {
-        (true, _) => Part::Scale,
-        (false, Some(think)) if *think > 0.0 => Part::Times,
-        (false, _) => Part::Throughput,
-    }
-}
 
 /// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
@@ -127,11 +108,6 @@ pub(super) fn kernel_percent(run: &RunResult) -> Option<f64> {
 fn best(curve: &Curve) -> Option<String> {
     let (x, y) = *curve.points.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(format!("{}: at most {} transactions per second, with {x} users", curve.name, figure(y)))
-}
-
-/// `1 processor`, `2 processors`
-pub(super) fn processors(n: f64) -> String {
-    if n == 1.0 { "1 processor".into() } else { format!("{n} processors") }
 }
 
 /// The throughput of users who think, in each mix on each server.

@@ -9,6 +9,7 @@ mod generator;
 mod headline;
 mod items;
 mod koka;
+mod koka_parts;
 mod memory;
 mod operations;
 mod points;

@@ -5,7 +5,7 @@
 
 use posthaste_load_results::{Curve, Plot, RunResult, StudyPoint, Table};
 
-use super::koka::{Part, part, processors};
+use super::koka_parts::{Part, part, processors};
 use super::points::{Points, figure, mix, plot};
 use super::spread::{Spread, shown, spread};
 

@@ -177,8 +177,8 @@ impl PointRuns<'_> {
 }
 
 impl<'a> Points<'a> {
-    /// A value at the points that are wanted ÷ that of the same server at points that differ by one
-    /// swept quantity alone, in each round that has both.
+    /// Ratios of a value at the wanted points to that of the same server at another point. The points
+    /// differ by one swept quantity alone. Each round that has both makes a ratio.
     pub(super) fn gain(
         self,
         wanted: impl Fn(&StudyPoint) -> bool,
