@@ -177,7 +177,7 @@ impl PointRuns<'_> {
 }
 
 impl<'a> Points<'a> {
-    /// Ratios of a value at the wanted points to that of the same server at another point. The points
+    /// Ratios of a value at the wanted points to that of the same server at another point. Both
     /// differ by one swept quantity alone. Each round that has both makes a ratio.
     pub(super) fn gain(
         self,
