@@ -54,14 +54,13 @@ impl Reply {
         // Error texts may come from the system or a database. They must not break the line or
         // contain more than ASCII (RFC 3501 §9, text; RFC 9051 §9 allows UTF-8 after ENABLE
         // only).
-        let plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_control();
-        let text = if self.text.bytes().all(plain) {
+        let text = if self.text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             self.text
         } else {
-            let printed = |c: char| match u8::try_from(c).ok().filter(u8::is_ascii) {
-                Some(byte) if plain(byte) => c,
-                Some(_) => ' ',
-                None => '?',
+            let printed = |c: char| match c {
+                ' '..='~' => c,
+                _ if c.is_ascii() => ' ',
+                _ => '?',
             };
             self.text.chars().map(printed).collect::<String>().into()
         };

@@ -15,9 +15,10 @@ use crate::recent::Recent;
 use crate::record::Stored;
 
 /// Records that are kept, and as many that were used before.
-const KEPT: usize = 512;
-/// Octets of a record that is kept: most have some 600. All of them take 10 MiB at most.
-const OCTETS_MAX: usize = 4096;
+const KEPT: usize = 256;
+/// Octets of a record that is kept: most have some 600. With what is parsed, all of them take some
+/// 1.5 MiB at most, which the memory plan has in the part of the program itself.
+const OCTETS_MAX: usize = 1024;
 
 /// The records used last.
 pub(crate) struct ParsedRecords {
