@@ -5,22 +5,21 @@
 use posthaste_load_results::{Analysis, RunResult, StudyPoint, Summary, Table};
 
 use super::operations::cpu_us;
-use super::points::{Points, figure, plot, whole};
+use super::points::{Points, figure, memory_mb, own_memory_mb, plot, whole};
 use super::spread::{cells_beside_first, heads_beside_first, shown, spread};
 
 /// A figure of a run by its title.
 type Figure = (&'static str, &'static str, fn(&RunResult) -> Option<f64>);
 
-const FIGURES: [Figure; 5] = [
+const FIGURES: [Figure; 6] = [
     ("Throughput", "transactions per second", |r| Some(r.total.rate_per_s)),
     ("Median response time", "response time (ms)", |r| Some(r.total.p50_ms)),
     ("Response time, 99 %", "response time (ms)", |r| Some(r.total.p99_ms)),
     ("Server CPU per transaction", "megacycles per transaction", |r| {
         r.server.as_ref()?.megacycles_per_transaction
     }),
-    ("Server memory", "PSS, highest (MB)", |r| {
-        r.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6)
-    }),
+    ("Server memory", "PSS, highest (MB)", memory_mb),
+    ("Server memory without pages of files", "PSS, highest (MB)", own_memory_mb),
 ];
 
 /// Makes the whole analysis.

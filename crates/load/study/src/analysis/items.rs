@@ -4,7 +4,7 @@
 use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
 
 use super::bottleneck;
-use super::points::{Points, figure, plot, whole};
+use super::points::{Points, figure, memory_mb, own_memory_mb, plot, whole};
 use super::spread::{PointRuns, cells_beside_first, heads_beside_first};
 
 /// The ratio to the cost of a message in the flat part, up to which a count is not past the knee.
@@ -138,6 +138,7 @@ fn columns(points: Points) -> Table {
         "disk busy (% of the time)",
         "waiting for a disk (% of the time)",
         "memory, PSS (MB)",
+        "memory without pages of files (MB)",
         "waiting for memory (% of the time)",
     ];
     let row = |place: &PointRuns| {
@@ -159,7 +160,8 @@ fn columns(points: Points) -> Table {
             offered(|s| Some(*s.disk_write_bytes.value()? as f64 / s.seconds / 1e6)),
             offered(|s| s.waits.disk_busy_percent.value().copied()),
             offered(|s| s.waits.disk_pressure.value().map(|p| p.some_percent)),
-            offered(|s| Some(*s.pss_max_bytes.value()? as f64 / 1e6)),
+            place.offered(memory_mb),
+            place.offered(own_memory_mb),
             offered(|s| s.waits.memory_pressure.value().map(|p| p.some_percent)),
         ]
     };

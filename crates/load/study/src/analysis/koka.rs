@@ -7,7 +7,7 @@ use posthaste_load_results::{
 };
 
 use super::koka_parts::{Part, part, processors};
-use super::points::{Points, figure, mix, plot};
+use super::points::{Points, figure, memory_mb, mix, plot};
 use super::spread::PointRuns;
 use super::{bottleneck, scale_up, shares, simulated};
 
@@ -51,7 +51,7 @@ pub fn analyse(points: Points) -> Analysis {
             "megacycles per transaction",
             each("clients", Part::Throughput, |r| r.server.as_ref()?.megacycles_per_transaction),
         ),
-        plot("Server memory", x, "PSS, highest (MB)", each("clients", Part::Throughput, memory)),
+        plot("Server memory", x, "PSS, highest (MB)", each("clients", Part::Throughput, memory_mb)),
         plot(
             "Kernel's share of server CPU",
             x,
@@ -93,10 +93,6 @@ fn bottlenecks(points: Points) -> Vec<String> {
         }
     }
     said
-}
-
-fn memory(run: &RunResult) -> Option<f64> {
-    run.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6)
 }
 
 pub(super) fn kernel_percent(run: &RunResult) -> Option<f64> {

@@ -80,6 +80,17 @@ pub(super) fn cpu_ms_per_user(run: &RunResult) -> Option<f64> {
     Some((server.cpu_user_s + server.cpu_system_s) / server.seconds * 1e3 / f64::from(run.clients.max(1)))
 }
 
+/// The server's memory at its highest (PSS), in MB.
+pub(super) fn memory_mb(run: &RunResult) -> Option<f64> {
+    run.server.as_ref()?.pss_max_bytes.value().map(|bytes| *bytes as f64 / 1e6)
+}
+
+/// The same without pages of files: a server that maps its files has these in its PSS, and one that
+/// reads them has not.
+pub(super) fn own_memory_mb(run: &RunResult) -> Option<f64> {
+    run.server.as_ref()?.pss_own_max_bytes.value().map(|bytes| *bytes as f64 / 1e6)
+}
+
 /// The median of sorted values: of an even number, the mean of the middle two.
 pub(super) fn median(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;

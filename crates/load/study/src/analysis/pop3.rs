@@ -3,7 +3,7 @@
 use posthaste_load_results::{Analysis, Counters, RunResult, Table};
 
 use super::koka::kernel_percent;
-use super::points::{Points, figure, plot};
+use super::points::{Points, figure, memory_mb, own_memory_mb, plot};
 use super::spread::PointRuns;
 use crate::settings::{ARRIVES_BY, SENT_BY, TAKEN_BY_OTHER};
 
@@ -92,6 +92,7 @@ fn table(points: Points) -> Table {
         "kernel (%)",
         "kernel, the article's (%)",
         "memory, PSS (MB)",
+        "memory without pages of files (MB)",
         "cycles per instruction",
         "cache misses",
     ];
@@ -112,7 +113,8 @@ fn table(points: Points) -> Table {
                 place.cell(|run| run.server.as_ref()?.megacycles_per_transaction),
                 place.cell(kernel_percent),
                 show(article),
-                place.cell(|run| Some(*run.server.as_ref()?.pss_max_bytes.value()? as f64 / 1e6)),
+                place.cell(memory_mb),
+                place.cell(own_memory_mb),
                 place.offered(|run| Some(counters(run)?.cpi)),
                 place.offered(|run| Some(counters(run)?.cache_misses as f64)),
             ]);

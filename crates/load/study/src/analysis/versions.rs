@@ -3,16 +3,17 @@
 
 use posthaste_load_results::{RunResult, StudyPoint, Table};
 
-use super::points::{Points, cpu_ms_per_user};
+use super::points::{Points, cpu_ms_per_user, memory_mb, own_memory_mb};
 use super::spread::{Spread, shown, spread};
 
 /// A row: its name, its figure, and what the article has.
 type Row = (&'static str, fn(&RunResult) -> Option<f64>, &'static str);
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 9] = [
     ("CPU per FETCH (megacycles)", |r| megacycles(r).zip(fetches(r)).map(|(m, f)| m / f), "–"),
     ("CPU per user (MHz)", mhz_per_user, "-40 %"),
-    ("memory, highest (MB)", |r| r.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6), "-30 %"),
+    ("memory, highest (MB)", memory_mb, "-30 %"),
+    ("memory without pages of files, highest (MB)", own_memory_mb, "–"),
     ("connections, mean", connections, "fewer"),
     ("FETCH per second", |r| Some(fetches(r)? / (r.window.end_s - r.window.start_s)), "more"),
     ("store operations per user and second", store_operations, "–"),
@@ -207,7 +208,9 @@ mod tests {
         let point = |round: u32, cpu_percent: f64| {
             let mut run = run(1.0, 1000);
             run.clients = 10;
-            run.server.as_mut().unwrap().cpu_percent = cpu_percent;
+            let server = run.server.as_mut().unwrap();
+            server.cpu_percent = cpu_percent;
+            server.pss_own_max_bytes = Offered::Value(25_000_000);
             let at = [("clients", 10.0), ("mailbox_mb", 2.5)];
             StudyPoint { round, ..sample::point("A", &at, run) }
         };
@@ -215,6 +218,8 @@ mod tests {
         let table = every_point(Points { servers: &servers, points: &points });
         assert_eq!(table.rows.len(), 1);
         assert_eq!(table.rows[0][..5], ["A", "2.5", "–", "10", "25.0 (20.0–30.0)"]);
-        assert_eq!((table.rows[0].len(), table.head.len()), (14, 14));
+        assert_eq!((table.rows[0].len(), table.head.len()), (15, 15));
+        let own = table.head.iter().position(|head| head.starts_with("memory without pages")).unwrap();
+        assert_eq!(table.rows[0][own], "25.0");
     }
 }

@@ -87,24 +87,38 @@ impl prometheus_client::collector::Collector for MetricSources {
                 }
             }
         }
-        let (_, unit, help) = described(Counter::Cpu);
-        let mut family =
-            encoder.encode_descriptor("posthaste_account_cpu", help, unit.as_ref(), MetricType::Counter)?;
-        for (name, cost) in accounts.iter().take(ACCOUNTS_SHOWN) {
-            value(&cost.total(), Counter::Cpu)
-                .encode(family.encode_family(&[("account", escaped(name))])?)?;
-        }
-        let mut family =
-            encoder.encode_descriptor("posthaste_client_cpu", help, unit.as_ref(), MetricType::Counter)?;
-        for (name, amounts) in clients {
-            value(amounts, Counter::Cpu).encode(family.encode_family(&[("client", escaped(name))])?)?;
-        }
+        let costliest = accounts.iter().take(ACCOUNTS_SHOWN);
+        let accounts: Vec<(String, Amounts)> =
+            costliest.map(|(name, cost)| (escaped(name), cost.total())).collect();
+        let clients: Vec<(String, Amounts)> =
+            clients.iter().map(|(name, amounts)| (escaped(name), *amounts)).collect();
+        encode_sums(&mut encoder, "account", &accounts)?;
+        encode_sums(&mut encoder, "client", &clients)?;
         encode_index(&mut encoder, self.1)?;
         if let Some(figures) = &self.2 {
             queue::encode(&mut encoder, figures)?;
         }
         encode_threads(encoder)
     }
+}
+
+/// Each counter of these accounts or client programs, by their escaped names. CPU time is always
+/// there, and other counters if they are not zero.
+fn encode_sums(
+    encoder: &mut DescriptorEncoder<'_>,
+    label: &str,
+    sums: &[(String, Amounts)],
+) -> Result<(), fmt::Error> {
+    for counter in Counter::ALL {
+        let (name, unit, help) = described(counter);
+        let name = format!("posthaste_{label}_{name}");
+        let mut family = encoder.encode_descriptor(&name, help, unit.as_ref(), MetricType::Counter)?;
+        let is_shown = |amounts: &Amounts| counter == Counter::Cpu || amounts.get(counter) > 0;
+        for (named, amounts) in sums.iter().filter(|(_, amounts)| is_shown(amounts)) {
+            value(amounts, counter).encode(family.encode_family(&[(label, named.as_str())])?)?;
+        }
+    }
+    Ok(())
 }
 
 /// The size of the search index, and what of it is in memory.
@@ -254,6 +268,8 @@ mod tests {
         has(r#"posthaste_commands_total{protocol="imap",command="FETCH",folder="100000"} 3.0"#);
         has(r#"posthaste_account_cpu_seconds_total{account="a\"n\\a\n"} 0.0"#);
         has(r#"posthaste_client_cpu_seconds_total{client="aerc"} 1.5"#);
+        has(r#"posthaste_client_commands_total{client="aerc"} 3.0"#);
+        assert!(!text.contains("posthaste_client_sent_bytes_total{"), "{text}");
         assert!(text.ends_with("# EOF\n") && text.contains("posthaste_thread_cpu_seconds{role="));
         let json: Value = serde_json::from_str(&json(&snapshot)).unwrap();
         assert_eq!(
