@@ -96,13 +96,23 @@ pub(crate) struct Context {
     /// Sessions that hold old views.
     pub old_views: OldViews,
     options: StoreOptions,
+    /// Changes that run.
     underway: watch::Sender<usize>,
+    /// Sessions that wait for changes.
+    waiting: watch::Sender<usize>,
 }
 
-/// Counts a running change until it is dropped.
-pub(crate) struct Underway(watch::Sender<usize>);
+/// Adds one to a number until it is dropped.
+pub(crate) struct CountedIn(watch::Sender<usize>);
 
-impl Drop for Underway {
+impl CountedIn {
+    fn of(number: &watch::Sender<usize>) -> Self {
+        number.send_modify(|n| *n += 1);
+        Self(number.clone())
+    }
+}
+
+impl Drop for CountedIn {
     fn drop(&mut self) {
         self.0.send_modify(|n| *n -= 1);
     }
@@ -120,6 +130,7 @@ impl Context {
             old_views: OldViews::new(options.old_views_bytes),
             options,
             underway: watch::Sender::new(0),
+            waiting: watch::Sender::new(0),
         }
     }
 
@@ -172,9 +183,19 @@ impl Context {
         }
     }
 
-    pub fn underway(&self) -> Underway {
-        self.underway.send_modify(|n| *n += 1);
-        Underway(self.underway.clone())
+    /// A change runs until the result is dropped.
+    pub fn underway(&self) -> CountedIn {
+        CountedIn::of(&self.underway)
+    }
+
+    /// A session waits for changes until the result is dropped.
+    pub fn waiting(&self) -> CountedIn {
+        CountedIn::of(&self.waiting)
+    }
+
+    /// How many sessions wait for changes.
+    pub fn waiting_sessions(&self) -> watch::Receiver<usize> {
+        self.waiting.subscribe()
     }
 
     pub fn random(&self) -> u128 {

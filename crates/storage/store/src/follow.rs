@@ -17,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq, Uid};
 use tokio::sync::watch;
 
+use crate::context::CountedIn;
 use crate::head::{Counts, MailboxHead};
 use crate::list::{MailboxEntry, MailboxList};
 
@@ -162,6 +163,7 @@ pub struct AccountWatch {
     news: watch::Receiver<()>,
     /// Changes up to this one were seen.
     seen: u64,
+    _waiting: CountedIn,
 }
 
 impl AccountWatch {
@@ -298,7 +300,7 @@ impl State {
 impl Followers {
     /// The account's record; made if nobody follows it yet. Then the caller gives the heads of its
     /// mailboxes to [`Followers::begin`].
-    pub fn follow(self: &Arc<Self>, list: &Arc<MailboxList>) -> (AccountWatch, bool) {
+    pub fn follow(self: &Arc<Self>, list: &Arc<MailboxList>, waiting: CountedIn) -> (AccountWatch, bool) {
         let mut known = self.known.write();
         let account = list.account;
         let mut is_new = false;
@@ -316,7 +318,8 @@ impl Followers {
         }
         let news = followed.news.subscribe();
         let seen = followed.state.lock().at;
-        (AccountWatch { followers: Arc::clone(self), followed, news, seen }, is_new)
+        let followers = Arc::clone(self);
+        (AccountWatch { followers, followed, news, seen, _waiting: waiting }, is_new)
     }
 
     /// Whether nothing is held.

@@ -34,7 +34,7 @@ use posthaste_mail_model::{AccountId, BodyId, Flag, FlagSet, Keyword, MailboxId,
 use posthaste_metrics::Counter;
 use tokio::sync::watch;
 
-use crate::context::Context;
+use crate::context::{Context, CountedIn};
 use crate::engine::{BodyRange, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
 use crate::pinned::PinnedBody;
@@ -154,6 +154,7 @@ impl CarriedFlags {
 pub struct Watch {
     mailbox: Arc<Mailbox>,
     news: watch::Receiver<()>,
+    _waiting: CountedIn,
 }
 
 impl Watch {
@@ -226,7 +227,8 @@ impl Mailbox {
 
     /// A watch that waits for the next change.
     pub fn watch(self: &Arc<Self>) -> Watch {
-        Watch { mailbox: Arc::clone(self), news: self.published.news.subscribe() }
+        let _waiting = self.state.context.waiting();
+        Watch { mailbox: Arc::clone(self), news: self.published.news.subscribe(), _waiting }
     }
 
     /// UIDs of messages reported to no session yet. Claims nothing (EXAMINE, RFC 3501 §6.3.2).

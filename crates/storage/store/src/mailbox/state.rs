@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::base::{Base, Needs};
 use super::draft::Draft;
 use super::requester::Requester;
-use crate::context::{Context, Underway};
+use crate::context::{Context, CountedIn};
 use crate::engine::Epoch;
 use crate::error::Result;
 use crate::head::MailboxHead;
@@ -300,7 +300,7 @@ pub(super) trait Intent: Send {
 pub(super) struct Role {
     pub mailbox: Arc<MailboxState>,
     pub resigned: bool,
-    _underway: Underway,
+    _underway: CountedIn,
 }
 
 impl Role {

@@ -24,7 +24,7 @@ impl Store {
     pub async fn follow(&self, account: AccountId) -> Result<AccountWatch> {
         let list = self.list(account).await?;
         let followers = &self.context().followers;
-        let (watch, is_new) = followers.follow(&list);
+        let (watch, is_new) = followers.follow(&list, self.context().waiting());
         // The cached list may be newer than the one read above.
         followers.note_list(&self.list(account).await?);
         if is_new {

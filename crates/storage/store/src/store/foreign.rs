@@ -15,15 +15,19 @@ const HEADS_MAX: usize = 1000;
 
 impl Store {
     /// Checks, every `interval`, whether another process or node changed a watched mailbox, and if
-    /// so wakes the watchers. Never returns: spawn it, and drop it to end it.
+    /// so wakes the watchers. It does nothing while no session waits for changes. Never returns:
+    /// spawn it, and drop it to end it.
     pub async fn watch_foreign(&self, interval: Duration) {
         let mut seen: Epoch = self.engine().epoch();
         // The state of an unfinished pass over the followed accounts: the last account that was
         // read, and the epoch when the pass began.
         let (mut checked, mut begun): (Option<AccountId>, Epoch) = (None, None);
+        let mut waiting = self.context().waiting_sessions();
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            // Cannot fail: the sender is in the context.
+            let _ = waiting.wait_for(|sessions| *sessions > 0).await;
             ticks.tick().await;
             let epoch = self.engine().epoch();
             if epoch.is_some() && epoch == seen {

@@ -42,9 +42,9 @@ use crate::open::{self, Opened};
 use crate::private;
 use crate::privileges::{self, Identity};
 
-/// Time between two polls of what other processes changed. So sessions in IDLE report mail that a
-/// command imports within a tenth of a second. A poll reads one number. The cost is waking up:
-/// some 2 ms of CPU a second in all.
+/// Time between two polls of what other processes changed, while sessions wait for changes. So
+/// sessions in IDLE report mail that a command imports within a tenth of a second. A poll reads one
+/// number. The cost is waking up: some 2 ms of CPU a second in all.
 const FOREIGN_POLL_PAUSE: Duration = Duration::from_millis(75);
 /// The pause on a cluster, where each poll costs a read for each mailbox that is watched. With
 /// one poll a second an idle session reports a change well within two seconds, reading included.

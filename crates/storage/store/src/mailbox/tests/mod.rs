@@ -1,5 +1,6 @@
 //! Mailboxes on the oracle, which refuses every commit that does not add up.
 
+mod foreign;
 mod keywords;
 mod large;
 mod moves;
