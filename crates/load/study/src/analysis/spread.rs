@@ -177,6 +177,19 @@ impl PointRuns<'_> {
 }
 
 impl<'a> Points<'a> {
+    /// The spread of values that were each made of all points of a round, such as a projection.
+    pub(super) fn among(self, values: Vec<f64>) -> Option<Spread> {
+        Spread::among(values, self.rounds())
+    }
+
+    /// The rounds in which something was measured, in order.
+    pub(super) fn round_numbers(self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.measured().map(|(point, _)| point.round).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
     /// Ratios of a value at the wanted points to that of the same server at another point. Both
     /// differ by one swept quantity alone. Each round that has both makes a ratio.
     pub(super) fn gain(
