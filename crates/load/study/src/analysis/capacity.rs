@@ -11,7 +11,7 @@ use posthaste_load_results::capacity::{
 use posthaste_load_results::fit::Polynomial;
 use posthaste_load_results::{Analysis, Curve, Plot, RunResult, StudyPoint, Table};
 
-use super::points::{Points, cpu_ms_per_user, figure, plot};
+use super::points::{Points, articles_mark, cpu_ms_per_user, figure, plot, whole};
 use super::spread::{Spread, shown};
 use super::versions;
 
@@ -20,6 +20,9 @@ type Figure<'f> = &'f dyn Fn(&RunResult) -> Option<f64>;
 
 /// Points of a fitted curve.
 const STEPS: u32 = 24;
+
+/// The article's users a day, at 75 % CPU.
+const ARTICLE_DAILY_USERS: f64 = 62_000.0;
 
 /// The columns of the table.
 const HEAD: [&str; 9] = [
@@ -48,15 +51,26 @@ pub fn analyse(points: Points) -> Analysis {
     }
     let mut plots = vec![against_users(&projected), against_daily_users(&each)];
     plots.extend(plots_per_user(&each));
-    let rows = projected.iter().map(Projected::row).collect();
-    let table = Table { title: "Capacity".into(), head: HEAD.map(str::to_owned).to_vec(), rows };
-    let mut tables = vec![table];
+    let mut tables = vec![capacity(&projected)];
     if points.servers().count() > 1 {
         tables.extend(versions::tables(points));
     }
     tables.push(versions::every_point(points));
     plots.retain(|plot| !plot.curves.is_empty());
     Analysis { findings, plots, tables, ..Analysis::default() }
+}
+
+/// A row for each line. Below them are the article's users a day. It does not say with which size of
+/// mailbox.
+fn capacity(projected: &[Projected]) -> Table {
+    let mut rows: Vec<Vec<String>> = projected.iter().map(Projected::row).collect();
+    if !rows.is_empty() {
+        let daily = format!("about {}", whole(ARTICLE_DAILY_USERS));
+        let article =
+            ["the article, eight processors of 2 GHz", "–", "–", "–", "–", "–", "–", "–", daily.as_str()];
+        rows.push(article.map(str::to_owned).to_vec());
+    }
+    Table { title: "Capacity".into(), head: HEAD.map(str::to_owned).to_vec(), rows }
 }
 
 /// The CPU against the users, with the fits.
@@ -84,6 +98,7 @@ fn against_daily_users(each: &dyn Fn(Figure<'_>) -> Vec<Curve>) -> Plot {
     let (x, y) = ("daily users, by the fetch rate", "server CPU (% of all processors)");
     let mut plot = plot("Server CPU against daily users", x, y, curves.collect());
     plot.marks.push((format!("{CPU_LIMIT_PERCENT} %"), "y".into(), CPU_LIMIT_PERCENT));
+    plot.marks.extend(articles_mark(&plot.curves, ARTICLE_DAILY_USERS));
     plot
 }
 
@@ -515,10 +530,11 @@ mod tests {
         let table = analysis.tables.iter().find(|t| t.title == "Capacity").unwrap();
         assert_eq!(table.head[8], "daily users at 75 % CPU");
         // 350 fetches a second ÷ 0.00278 ÷ 2; the 200 of the busiest point would be 35,971.
-        for row in &table.rows {
+        for row in &table.rows[..2] {
             assert_eq!(row[7..], ["350", "62,950"], "{row:?}");
         }
-        assert_eq!(table.rows.len(), 2);
+        assert_eq!((table.rows.len(), table.rows[2][8].as_str()), (3, "about 62,000"));
+        assert_eq!(table.rows[2].len(), table.head.len());
         // 100 users with 50 fetches a second.
         let plot = analysis.plots.iter().find(|p| p.title == "Server CPU against daily users").unwrap();
         let (users, percent) = plot.curves[0].points[0];
@@ -527,5 +543,18 @@ mod tests {
         assert!(
             analysis.findings[0].ends_with("with 350 fetches a second it serves 62,950 users a day there")
         );
+    }
+
+    #[test]
+    fn the_articles_daily_users_are_marked_if_they_were_reached() {
+        let servers = sample::servers(["it"]);
+        let marks = |most: f64| -> Vec<String> {
+            let points = [100.0, 200.0, most].map(|clients| point(0, clients, clients / 100.0));
+            let plots = analyse(Points { servers: &servers, points: &points }).plots;
+            let plot = plots.into_iter().find(|p| p.title == "Server CPU against daily users").unwrap();
+            plot.marks.into_iter().map(|(label, ..)| label).collect()
+        };
+        assert_eq!(marks(400.0), ["75 %"]);
+        assert_eq!(marks(1000.0), ["75 %", "the article: 62,000"]);
     }
 }
