@@ -4,6 +4,7 @@ mod at_rest;
 mod bottleneck;
 mod capacity;
 mod compare;
+mod extremes;
 mod formats;
 mod generator;
 mod headline;
