@@ -12,6 +12,7 @@ mod items;
 mod koka;
 mod koka_parts;
 mod memory;
+mod offset;
 mod operations;
 mod points;
 mod pop3;
