@@ -60,8 +60,8 @@ pub fn analyse(points: Points) -> Analysis {
     Analysis { findings, plots, tables, ..Analysis::default() }
 }
 
-/// A row for each line. Below them are the article's users a day. It does not say with which size of
-/// mailbox.
+/// A row for each line. Below them are the article's users a day. It does not say with which size
+/// of mailbox.
 fn capacity(projected: &[Projected]) -> Table {
     let mut rows: Vec<Vec<String>> = projected.iter().map(Projected::row).collect();
     if !rows.is_empty() {
@@ -293,7 +293,7 @@ impl<'a> Projected<'a> {
             return Some(format!("{name}: the fitted curve never reaches {CPU_LIMIT_PERCENT} % CPU"));
         };
         let users = users.show();
-        let instead = |rounds| format!(" (by the line{rounds}: the parabola never reaches it)");
+        let instead = |rounds: String| format!(" (by the line{rounds}: the parabola never reaches it)");
         let instead = self.by_line().map_or(String::new(), instead);
         let how = match beyond.greatest > 1.0 {
             true => format!("extrapolated to {} × the {most} users measured", beyond.show()),

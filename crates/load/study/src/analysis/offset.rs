@@ -1,5 +1,5 @@
-//! Seed 002's sentence on items made at delivery: "the increase in router CPU is more than offset by
-//! the gains in IMAP CPU".
+//! Seed 002's sentence on items made at delivery: "the increase in router CPU is more than offset
+//! by the gains in IMAP CPU".
 
 use posthaste_load_results::RunResult;
 
@@ -52,7 +52,7 @@ mod tests {
     use super::super::sample;
     use super::*;
 
-    /// A point of a thousand actions. Milliseconds of CPU for all of them are microseconds for each.
+    /// A point of a thousand actions. Milliseconds of CPU for all are microseconds for each.
     fn point(server: &str, round: u32, [router, sessions]: [f64; 2]) -> StudyPoint {
         let mut run = sample::run(1.0, 1000);
         let role = |name: &str, ms: f64| Role { name: name.into(), cpu_s: ms / 1e3, processes: 1 };
