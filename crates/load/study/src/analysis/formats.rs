@@ -7,6 +7,7 @@
 use posthaste_load_results::{Analysis, Bar, BarChart, BarRow, Offered, RunResult, ServerCost, Table};
 
 use super::at_rest::{AtRest, disk_mb, mean_ms, mean_of, plain, transaction};
+use super::offset;
 use super::operations::cpu_us;
 use super::points::{Points, figure};
 use super::roles::{self, counted};
@@ -308,7 +309,11 @@ impl<'a> Columns<'a> {
             for arms in [WITHOUT_ITEMS, WITH_ITEMS.map(|(with, _)| with)] {
                 said.extend(self.order_of(mime, arms));
             }
-            said.extend(WITH_ITEMS.iter().filter_map(|pair| self.gain_of_items(mime, *pair)));
+            for (with, without) in WITH_ITEMS {
+                said.extend(self.gain_of_items(mime, (with, without)));
+                let (with, without) = (beside(mime, with), beside(mime, without));
+                said.extend(offset::finding(self.points, self.workload, (&with, &without)));
+            }
         }
         if let Some(own) = self.servers().find(|server| arm(server) == PEERS_MAIL) {
             let is_peer = |server: &&str| arm(server) == *server && !is_arm(server) && !at_rest.has(server);

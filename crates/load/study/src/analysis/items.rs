@@ -1,10 +1,10 @@
 //! Seed 000's figures: megacycles per session and per message against items, sessions, and the
 //! knee.
 
-use posthaste_load_results::{Analysis, Curve, RunResult, ServerCost, StudyPoint, Table};
+use posthaste_load_results::{Analysis, RunResult, ServerCost, StudyPoint, Table};
 
 use super::bottleneck;
-use super::points::{Points, figure, memory_mb, own_memory_mb, plot, whole};
+use super::points::{Points, articles_mark, figure, memory_mb, own_memory_mb, plot, whole};
 use super::spread::{PointRuns, cells_beside_first, heads_beside_first};
 
 /// The ratio to the cost of a message in the flat part, up to which a count is not past the knee.
@@ -53,7 +53,7 @@ pub fn analyse(points: Points) -> Analysis {
             ));
         }
     }
-    each.marks.extend(articles_mark(&messages));
+    each.marks.extend(articles_mark(&messages, ARTICLE_ITEMS));
     findings.extend(bottlenecks(points));
     let mut each_log = each.clone();
     each_log.title = "Megacycles per message, both axes logarithmic".into();
@@ -82,13 +82,6 @@ pub fn analyse(points: Points) -> Analysis {
         ],
         ..Analysis::default()
     }
-}
-
-/// The number of items that the article recommends, unless it is beyond what was measured.
-fn articles_mark(messages: &[Curve]) -> Option<(String, String, f64)> {
-    let is_measured =
-        messages.iter().flat_map(|curve| &curve.points).any(|(items, _)| *items >= ARTICLE_ITEMS);
-    is_measured.then(|| ("the article: 10,000".into(), "x".into(), ARTICLE_ITEMS))
 }
 
 fn per_session(run: &RunResult) -> Option<f64> {

@@ -6,13 +6,16 @@ use posthaste_load_results::{
     Analysis, Curve, Offered, Plot, RunResult, ServerCost, StudyPoint, Summary, Table,
 };
 
-use super::koka_parts::{Part, part, processors};
-use super::points::{Points, figure, memory_mb, mix, plot};
+use super::koka_parts::{Part, part, processors, shown_places, think};
+use super::points::{Points, articles_mark, figure, memory_mb, mix, plot};
 use super::spread::PointRuns;
-use super::{bottleneck, scale_up, shares, simulated};
+use super::{bottleneck, extremes, scale_up, shares, simulated};
 
 /// Functions of each server and mix in the table of the hottest.
 const HOTTEST: usize = 10;
+
+/// Users beyond which the article's throughput falls, when managing.
+const ARTICLE_MOST: f64 = 90.0;
 
 /// Makes the whole analysis.
 pub fn analyse(points: Points) -> Analysis {
@@ -37,7 +40,7 @@ pub fn analyse(points: Points) -> Analysis {
     );
     p99.log_y = true;
     let mut plots: Vec<Plot> = vec![
-        plot("Throughput", x, "transactions per second", throughput),
+        against_clients(throughput),
         p99,
         plot(
             "Median response time",
@@ -59,6 +62,7 @@ pub fn analyse(points: Points) -> Analysis {
             each("clients", Part::Throughput, kernel_percent),
         ),
     ];
+    findings.extend(extremes::findings(points));
     findings.extend(scale_up::findings(points));
     plots.extend(scale_up::plots(points));
     plots.extend(std::iter::once(thinking(points)).chain(each_transaction(points)));
@@ -73,6 +77,13 @@ pub fn analyse(points: Points) -> Analysis {
         tables,
         ..Analysis::default()
     }
+}
+
+/// Figure 1, with the users beyond which the article's throughput falls.
+fn against_clients(throughput: Vec<Curve>) -> Plot {
+    let mut plot = plot("Throughput", "virtual users", "transactions per second", throughput);
+    plot.marks.extend(articles_mark(&plot.curves, ARTICLE_MOST));
+    plot
 }
 
 /// What limited each server in each mix, with the most users. The article's disks were full of
@@ -152,30 +163,12 @@ fn curves_of_each(points: Points, workload: &str, server: &str, wanted: Part) ->
     plot
 }
 
-/// Whether users think in a part, in words.
-fn think(part: Part) -> &'static str {
-    if part == Part::Times { "with" } else { "without" }
-}
-
-/// Users of the article who think.
-const ARTICLE_CLIENTS: f64 = 200.0;
-
-/// For each mix: times of each transaction on each server. Without think time they are those of the
-/// most users. With it they are those of as many users as in the article, or of the most.
+/// For each mix: times of each transaction on each server, at [`shown_places`].
 fn times(points: Points) -> Vec<Table> {
     let mut tables = Vec::new();
     for workload in points.workloads() {
         for wanted in [Part::Throughput, Part::Times] {
-            let of_server = |server: &str| {
-                let mine = points.places().into_iter().filter(|place| {
-                    let p = place.point;
-                    p.server == server && p.workload == workload && part(p) == wanted
-                });
-                let articles =
-                    |place: &PointRuns| wanted == Part::Times && place.clients() == ARTICLE_CLIENTS;
-                mine.max_by(|a, b| articles(a).cmp(&articles(b)).then(a.clients().total_cmp(&b.clients())))
-            };
-            let places: Vec<PointRuns> = points.servers().filter_map(of_server).collect();
+            let places = shown_places(points, workload, wanted);
             let Some(first) = places.first() else { continue };
             let title = format!(
                 "Response times, {} mix, {} users {} think time",
@@ -343,6 +336,22 @@ mod tests {
         let said = bottlenecks(Points { servers: &servers, points: &points });
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].starts_with("A, browse, 120 users: CPU (80.0 %): limited it; "), "{said:?}");
+    }
+
+    #[test]
+    fn the_users_beyond_which_the_articles_throughput_falls_are_marked() {
+        let servers = sample::servers(["A"]);
+        let workload = "koka-manage-frequencies".to_owned();
+        let points = [30.0, 90.0].map(|clients| {
+            let point = sample::point("A", &[("clients", clients)], run(1.0, 10));
+            StudyPoint { workload: workload.clone(), ..point }
+        });
+        let marks = |points: &[StudyPoint]| {
+            let plots = analyse(Points { servers: &servers, points }).plots;
+            plots.into_iter().find(|plot| plot.title == "Throughput").unwrap().marks
+        };
+        assert_eq!(marks(&points), [("the article: 90".to_owned(), "x".to_owned(), 90.0)]);
+        assert!(marks(&points[..1]).is_empty());
     }
 
     #[test]

@@ -4,16 +4,19 @@ use posthaste_load_results::{
     Analysis, Curve, Offered, Plot, RunResult, ServerCost, StudyPoint, Summary, Table,
 };
 
-use super::points::{Points, figure, plot};
+use super::points::{Points, figure, memory_mb, plot};
 use super::roles;
-use super::spread::PointRuns;
+use super::spread::{PointRuns, shown, spread};
 use crate::settings::SENT_BY;
 
 /// The ratio to the time with the most memory, up to which a server is not past the knee.
 const KNEE_FACTOR: f64 = 1.2;
 
+/// The article's knee. Its times have no figure.
+const ARTICLE_KNEE: &str = "in the article the big improvements are at 24 and 32 GB, of 16 to 64 GB";
+
 /// The least memory at which, and above which, a server is about as fast as with the
-/// most.
+/// most. The article's knee is beside it.
 fn knee(times: &Curve) -> Option<String> {
     let (most, best) = *times.points.last()?;
     let fast = times.points.iter().rev().take_while(|p| p.1 <= best * KNEE_FACTOR);
@@ -24,10 +27,9 @@ fn knee(times: &Curve) -> Option<String> {
         figure(time)
     );
     let slower = times.points.iter().rev().find(|p| p.0 < least);
-    Some(
-        slower
-            .map_or(enough.clone(), |(mb, ms)| format!("{enough}; with {mb} MB it takes {} ms", figure(*ms))),
-    )
+    let slower =
+        slower.map_or(String::new(), |(mb, ms)| format!("; with {mb} MB it takes {} ms", figure(*ms)));
+    Some(format!("{enough}{slower}; {ARTICLE_KNEE}"))
 }
 
 /// The transaction whose time the article has: of a workload with others, it alone.
@@ -35,9 +37,30 @@ pub(super) fn send_mail(run: &RunResult) -> &Summary {
     run.transactions.iter().find(|t| t.name == "SendMail").map_or(&run.total, |t| &t.summary)
 }
 
+/// Disk operations of both kinds.
+fn operation_rate(run: &RunResult) -> Option<f64> {
+    rate(run, |s| &s.disk_operations)
+}
+
 /// Operations that write: all but those that read.
 fn write_rate(run: &RunResult) -> Option<f64> {
-    Some(rate(run, |s| &s.disk_operations)? - rate(run, |s| &s.disk_read_operations)?)
+    Some(operation_rate(run)? - rate(run, |s| &s.disk_read_operations)?)
+}
+
+/// A server's disk operations with the least and the most memory, beside the article's.
+fn fewer_operations(points: Points, server: &str) -> Option<String> {
+    let curve = points.curve(server, "memory_mb", |point| point.server == server, operation_rate);
+    let (least, most) = (curve.points.first()?.0, curve.points.last()?.0);
+    let has = |point: &StudyPoint, mb: f64| point.server == server && point.at.get("memory_mb") == Some(&mb);
+    let with = |mb: f64| shown(spread(points, server, |point| has(point, mb), operation_rate));
+    let change = points.gain(|point| has(point, most), ("memory_mb", least), operation_rate);
+    let change = change.filter(|_| most > least)?.change();
+    Some(format!(
+        "{server}: {} disk operations a second with {least} MB and {} with {most} MB: {change}; in the article 1,921 with \
+         16 GB, significantly fewer with 24 and 32 GB, and little less with up to 64 GB",
+        with(least),
+        with(most)
+    ))
 }
 
 /// The work of the server, per second.
@@ -59,7 +82,7 @@ pub fn analyse(points: Points) -> Analysis {
     let x = "memory of the server (MB)";
     let by = |of: fn(&RunResult) -> Option<f64>| points.by_server("memory_mb", of);
     let mut plots = vec![
-        plot("Disk operations", x, "disk operations per second", by(|r| rate(r, |s| &s.disk_operations))),
+        plot("Disk operations", x, "disk operations per second", by(operation_rate)),
         plot(
             "Disk operations that read",
             x,
@@ -75,7 +98,7 @@ pub fn analyse(points: Points) -> Analysis {
             "Memory used",
             x,
             "PSS, highest (MB)",
-            by(|r| r.server.as_ref()?.pss_max_bytes.value().map(|b| *b as f64 / 1e6)),
+            by(memory_mb),
         ),
     ];
     plots.push(roles_plot(points, x));
@@ -85,10 +108,9 @@ pub fn analyse(points: Points) -> Analysis {
         // With less memory than a server needs, its times grow a hundredfold.
         plot.log_y = plot.y.ends_with("(ms)");
     }
-    let findings = by(|r| Some(send_mail(r).mean_ms).filter(|_| send_mail(r).count > 0))
-        .iter()
-        .filter_map(knee)
-        .collect();
+    let times = by(|r| Some(send_mail(r).mean_ms).filter(|_| send_mail(r).count > 0));
+    let mut findings: Vec<String> = times.iter().filter_map(knee).collect();
+    findings.extend(points.servers().filter_map(|server| fewer_operations(points, server)));
     Analysis {
         findings,
         plots,
@@ -101,7 +123,14 @@ fn memory_mb(place: &PointRuns) -> String {
     place.point.at.get("memory_mb").map_or("–".into(), f64::to_string)
 }
 
-/// SendMail at each point, with the way in which it was sent.
+/// What the article has of SendMail and disk operations, below the columns of [`times_table`].
+const ARTICLE: [[&str; 11]; 3] = [
+    ["the article", "16 GB", "–", "longest", "–", "–", "1,921", "–", "–", "–", "the same"],
+    ["the article", "24 and 32 GB", "–", "much less", "–", "–", "far fewer", "–", "–", "–", "the same"],
+    ["the article", "up to 64 GB", "–", "little less", "–", "–", "little fewer", "–", "–", "–", "the same"],
+];
+
+/// SendMail at each point, with the way in which it was sent. Below are the article's figures.
 fn times_table(points: Points) -> Table {
     let head = [
         "Server",
@@ -128,18 +157,18 @@ fn times_table(points: Points) -> Table {
             sent(|mail| mail.mean_ms),
             sent(|mail| mail.p95_ms),
             place.cell(|run| Some(send_mail(run).count as f64)),
-            place.cell(|run| rate(run, |s| &s.disk_operations)),
+            place.cell(operation_rate),
             place.cell(|run| rate(run, |s| &s.disk_read_operations)),
             place.cell(write_rate),
             place.cell(kb_for_each_operation),
             place.cell(|run| Some(run.server.as_ref()?.cpu_percent)),
         ]
     };
-    Table {
-        title: "SendMail at each size of memory".into(),
-        head: head.map(str::to_owned).to_vec(),
-        rows: points.places().iter().map(row).collect(),
+    let mut rows: Vec<Vec<String>> = points.places().iter().map(row).collect();
+    if !rows.is_empty() {
+        rows.extend(ARTICLE.map(|article| article.map(str::to_owned).to_vec()));
     }
+    Table { title: "SendMail at each size of memory".into(), head: head.map(str::to_owned).to_vec(), rows }
 }
 
 /// Names of the roles of some runs, the first run's first.
@@ -166,6 +195,10 @@ fn roles_table(points: Points) -> Table {
         let percent = place.cell(|run| Some(run.server.as_ref()?.cpu_percent));
         let seconds = place.cell(|run| run.server.as_ref().map(|s| s.cpu_user_s + s.cpu_system_s));
         rows.push(vec![server, memory, all, percent, seconds]);
+    }
+    if !rows.is_empty() {
+        let article = ["the article", "16 to 64 GB", "each of three", "the same at all sizes", "–"];
+        rows.push(article.map(str::to_owned).to_vec());
     }
     let head = ["Server", "memory (MB)", "role", "CPU (% of the server's processors)", "CPU (s)"];
     Table { title: "CPU by role".into(), head: head.map(str::to_owned).to_vec(), rows }
@@ -218,6 +251,9 @@ mod tests {
         assert_eq!(times.rows[2][2], "by LMTP: offers no submission");
         assert_eq!(roles.rows[0], ["A", "64", "imap", "30.0", "1.50"]);
         assert_eq!(roles.rows[2], ["A", "64", "all, by the system's account", "40.0", "2.00"]);
+        let last = |table: &Table| table.rows.last().unwrap().clone();
+        assert_eq!(last(roles)[1..4], ["16 to 64 GB", "each of three", "the same at all sizes"]);
+        assert_eq!((times.rows.len(), last(times)[1].as_str()), (6, "up to 64 GB"));
         let plot = analysis.plots.iter().find(|plot| plot.title == "CPU by role").unwrap();
         assert_eq!(plot.curves[0].points, [(64.0, 30.0), (128.0, 30.0)]);
         assert_eq!((plot.curves.len(), plot.curves[3].name.as_str()), (4, "B, lmtp"));
@@ -247,13 +283,46 @@ mod tests {
     }
 
     #[test]
+    fn disk_operations_with_the_least_and_the_most_memory_are_beside_the_articles() {
+        let servers = sample::servers(["A", "B"]);
+        let counted = |memory_mb: f64, round: u32, operations: u64| {
+            let mut point = StudyPoint { round, ..point("A", memory_mb, "submission") };
+            let server = point.run.as_mut().unwrap().server.as_mut().unwrap();
+            (server.disk_operations, server.seconds) = (Offered::Value(operations), 2.0);
+            point
+        };
+        // The machine is slower in round 1. Nobody counts those of B.
+        let points = [
+            counted(64.0, 0, 200),
+            counted(128.0, 0, 150),
+            counted(256.0, 0, 100),
+            counted(64.0, 1, 100),
+            counted(256.0, 1, 40),
+            point("B", 64.0, "submission"),
+        ];
+        let findings = analyse(Points { servers: &servers, points: &points }).findings;
+        let said: Vec<&String> = findings.iter().filter(|said| said.contains("disk operations")).collect();
+        assert_eq!(said.len(), 1, "{findings:?}");
+        let ours = "A: 75.0 (50.0–100) disk operations a second with 64 MB and 35.0 (20.0–50.0) with 256 MB: -55 % (-60 \
+                    to -50); in the article 1,921 with 16 GB, ";
+        assert!(said[0].starts_with(ours), "{said:?}");
+        // One size of memory shows no difference.
+        let points = Points { servers: &servers, points: &points[..1] };
+        assert_eq!(fewer_operations(points, "A"), None);
+        let table = times_table(points);
+        assert_eq!((table.rows[1][6].as_str(), table.rows[1].len()), ("1,921", table.head.len()));
+    }
+
+    #[test]
     fn the_least_memory_that_is_enough_is_named() {
         let curve =
             |points: &[(f64, f64)]| Curve { name: "A".into(), points: points.to_vec(), fitted: false };
         let said = knee(&curve(&[(32.0, 5000.0), (128.0, 20.0), (512.0, 19.0)])).unwrap();
         assert!(
             said.starts_with("A: with 128 MB SendMail takes 20")
-                && said.ends_with("with 32 MB it takes 5,000 ms"),
+                && said.contains(
+                    "with 32 MB it takes 5,000 ms; in the article the big improvements are at 24 and"
+                ),
             "{said}"
         );
         assert!(knee(&curve(&[(32.0, 10.0), (64.0, 10.0)])).unwrap().starts_with("A: with 32 MB"));

@@ -69,6 +69,13 @@ pub(super) fn plot(title: &str, x: &str, y: &str, curves: Vec<Curve>) -> Plot {
     Plot { title: title.into(), x: x.into(), y: y.into(), curves, ..Plot::default() }
 }
 
+/// A mark where x is a value of the article, unless that is beyond what was measured: label, axis
+/// and value.
+pub(super) fn articles_mark(curves: &[Curve], value: f64) -> Option<(String, String, f64)> {
+    let is_measured = curves.iter().flat_map(|curve| &curve.points).any(|(x, _)| *x >= value);
+    is_measured.then(|| (format!("the article: {}", whole(value)), "x".into(), value))
+}
+
 /// The mix of a workload of seed 004, in a word.
 pub(super) fn mix(workload: &str) -> &str {
     workload.strip_prefix("koka-").unwrap_or(workload).trim_end_matches("-frequencies")

@@ -5,9 +5,17 @@
 
 use posthaste_load_results::{Curve, Plot, RunResult, StudyPoint, Table};
 
+use super::at_rest::mean_ms;
 use super::koka_parts::{Part, part, processors};
 use super::points::{Points, figure, mix, plot};
 use super::spread::{Spread, shown, spread};
+
+/// The article's last step, in processors: nothing was gained by it.
+const ARTICLE_STEP: (f64, f64) = (8.0, 16.0);
+
+/// What the article has in its Figure 5, with the reason that it states.
+const ARTICLE: &str = "in the article's Figure 5 16 processors bring about as much as 8, and fewer were overwhelmed, with 15 \
+                       to 20 s a transaction";
 
 /// A server in a mix: its points differ by their processors alone.
 struct Line<'a> {
@@ -43,8 +51,7 @@ impl Line<'_> {
     }
 
     fn speed_up(&self, cpus: f64) -> Option<Spread> {
-        let fewest = *self.cpus().first()?;
-        self.points.gain(|point| self.has_on(point, cpus), ("cpus", fewest), rate)
+        self.gain(cpus, *self.cpus().first()?)
     }
 
     /// Throughput for each processor, with the fewest as 1.
@@ -62,13 +69,27 @@ impl Line<'_> {
         }
     }
 
-    /// The gain of the most processors over the fewest.
+    /// The throughput on some processors ÷ that on fewer, in each round.
+    fn gain(&self, cpus: f64, fewer: f64) -> Option<Spread> {
+        self.points.gain(|point| self.has_on(point, cpus), ("cpus", fewer), rate)
+    }
+
+    /// The gain of the article's last step, if it was measured here.
+    fn articles_step(&self) -> Option<String> {
+        let (few, many) = ARTICLE_STEP;
+        Some(format!(", and {many} bring {} × that of {few}", self.gain(many, few)?.show()))
+    }
+
+    /// The gain of the most processors over the fewest, beside the article's figure.
     fn finding(&self) -> Option<String> {
         let all = self.cpus();
         let (few, many) = (*all.first()?, *all.last()?);
-        let gain = self.speed_up(many).filter(|_| many > few)?;
+        let gain = self.speed_up(many).filter(|_| many > few)?.show();
+        let takes = |ms: Spread| format!(", where a transaction takes {} ms", ms.show());
+        let time = spread(self.points, self.server, |point| self.has_on(point, few), mean_ms);
+        let (time, step) = (time.map_or(String::new(), takes), self.articles_step().unwrap_or_default());
         let (name, many, few) = (self.name(), processors(many), processors(few));
-        Some(format!("{name}: {many} bring {} × the throughput of {few}", gain.show()))
+        Some(format!("{name}: {many} bring {gain} × the throughput of {few}{time}{step}; {ARTICLE}"))
     }
 
     fn rows(&self) -> Vec<Vec<String>> {
@@ -80,7 +101,7 @@ impl Line<'_> {
                 self.cell(cpus, rate),
                 shown(self.speed_up(cpus)),
                 self.efficiency(cpus).map_or("–".into(), Spread::percent),
-                self.cell(cpus, |run| (run.total.count > 0).then_some(run.total.mean_ms)),
+                self.cell(cpus, mean_ms),
             ]
         };
         if all.len() > 1 { all.into_iter().map(row).collect() } else { Vec::new() }
@@ -117,9 +138,14 @@ pub(super) fn plots(points: Points) -> [Plot; 2] {
 }
 
 /// Figure 5 in figures: throughput, speed-up over the fewest processors, efficiency, and the
-/// response time, which the article names. Nothing if one number of processors alone was measured.
+/// response time, which the article names. Below is what the article has. Nothing if one number of
+/// processors alone was measured.
 pub(super) fn table(points: Points) -> Option<Table> {
-    let rows: Vec<Vec<String>> = lines(points).iter().flat_map(Line::rows).collect();
+    let mut rows: Vec<Vec<String>> = lines(points).iter().flat_map(Line::rows).collect();
+    if !rows.is_empty() {
+        let article = ["the article", "16 instead of 8", "–", "negligible", "–", "15,000 to 20,000 on fewer"];
+        rows.push(article.map(str::to_owned).to_vec());
+    }
     let head = [
         "Server, mix",
         "processors",
@@ -167,8 +193,21 @@ mod tests {
         let [throughput, efficiency] = plots(points);
         assert_eq!(throughput.curves[0].points, [(2.0, 75.0), (4.0, 130.0), (8.0, 155.0)]);
         assert_eq!((efficiency.curves[0].points[0], efficiency.curves.len()), ((2.0, 1.0), 1));
-        let said = ["A, browse: 8 processors bring 2.10 (2.00–2.20) × the throughput of 2 processors"];
-        assert_eq!(findings(points), said);
+        let ours = "A, browse: 8 processors bring 2.10 (2.00–2.20) × the throughput of 2 processors, where a \
+                    transaction takes 40.0 ms; in the article's Figure 5 ";
+        let said = findings(points);
+        assert!(said.len() == 1 && said[0].starts_with(ours), "{said:?}");
+        assert_eq!((table.rows[3][3].as_str(), table.rows[3].len()), ("negligible", table.head.len()));
+    }
+
+    #[test]
+    fn the_articles_step_is_beside_its_own_if_it_was_measured() {
+        let servers = sample::servers(["A"]);
+        let measured = [point(4.0, 0, 100.0), point(8.0, 0, 200.0), point(16.0, 0, 250.0)];
+        let said = findings(Points { servers: &servers, points: &measured });
+        let ours = "A, browse: 16 processors bring 2.50 × the throughput of 4 processors, where a transaction takes 20.0 \
+                    ms, and 16 bring 1.25 × that of 8; in the article";
+        assert!(said[0].starts_with(ours), "{said:?}");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use super::points::{Points, figure, mix};
 
 /// The tables; none if the study has no such step.
 pub(super) fn tables(points: Points) -> impl Iterator<Item = Table> {
-    table(points).into_iter().chain(mixes(points)).chain(causes(points)).chain(not_offered(points))
+    let figure_10 = table(points).into_iter().chain(classes(points));
+    figure_10.chain(mixes(points)).chain(causes(points)).chain(not_offered(points))
 }
 
 /// The realised mixes of both runs, and of what one has beyond the other: the figures are of
@@ -94,7 +95,7 @@ fn table(points: Points) -> Option<Table> {
         "transactions",
         "instructions per transaction",
         "loads and stores (%)",
-        "branches (%)",
+        "branches (conditional and indirect) (%)",
         "others (%)",
         "mispredicted (% of branches)",
         "L1 instruction misses per 1,000",
@@ -116,7 +117,7 @@ fn table(points: Points) -> Option<Table> {
     if rows.is_empty() {
         return None;
     }
-    let article = ["the article, IMAP", "both", "", "", "60", "11", "29", "", "", "", ""];
+    let article = ["the article, IMAP", "both", "", "", "60", "11, of all kinds", "29", "", "", "", ""];
     rows.push(article.map(str::to_owned).to_vec());
     let title = "A simulated processor (cachegrind), user mode: instructions, their mix, misses".to_owned();
     Some(Table { title, head: head.map(str::to_owned).to_vec(), rows })
@@ -140,6 +141,31 @@ fn row_of(counts: &SimulatedCounts) -> Vec<String> {
         thousand(counts.l1_data_misses),
         thousand(counts.last_level_misses),
     ]
+}
+
+/// The article's five classes of instructions, with what the simulator has of them. Nothing if the
+/// study has no such step.
+fn classes(points: Points) -> Option<Table> {
+    if points.servers.iter().all(|server| server.simulated.is_empty()) {
+        return None;
+    }
+    let head = ["class in Figure 10", "on the simulated processor", "the article, IMAP (%)"];
+    let rows = [
+        ["loads and stores", "column \"loads and stores\"", "60"],
+        ["arithmetic and logic", "not offered here: \"others\" has direct jumps, too", "29, what is left"],
+        [
+            "unconditional branches",
+            "not offered here: indirect ones alone are counted, among \"branches\"",
+            "11, with the next two",
+        ],
+        ["conditional branches, taken", "not offered here: all conditional ones are among \"branches\"", "–"],
+        ["conditional branches, not taken", "not offered here: the same", "–"],
+    ];
+    Some(Table {
+        title: "Figure 10: the article's classes of instructions (cachegrind does not have all)".into(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: rows.map(|row| row.map(str::to_owned).to_vec()).to_vec(),
+    })
 }
 
 /// Misses of a cache by what missed it.
@@ -272,7 +298,22 @@ mod tests {
         assert_eq!(table.rows[0][1..8], ["browse", "10", "100", "50.0", "10.0", "40.0", "5.00"]);
         assert_eq!((table.rows[0][9].as_str(), table.rows[1][2].as_str()), ("20.0", "not offered here: no"));
         assert_eq!((table.rows.len(), table.rows[2][4].as_str()), (3, "60"));
+        let head = &table.head;
+        assert_eq!((head[5].as_str(), head.len()), ("branches (conditional and indirect) (%)", 11));
         assert!(super::table(Points { servers: &[], points: &[] }).is_none());
+    }
+
+    #[test]
+    fn the_articles_classes_of_instructions_are_named_with_those_that_are_not_offered() {
+        let simulated = vec![Simulated::default()];
+        let servers = [ServerFacts { name: "A".into(), simulated, ..ServerFacts::default() }];
+        let table = classes(Points { servers: &servers, points: &[] }).unwrap();
+        let offered = table.rows.iter().map(|row| !row[1].starts_with("not offered here: "));
+        assert_eq!(offered.collect::<Vec<_>>(), [true, false, false, false, false]);
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
+        // A study without this step.
+        let servers = [ServerFacts::default()];
+        assert!(classes(Points { servers: &servers, points: &[] }).is_none());
     }
 
     #[test]

@@ -59,6 +59,12 @@ impl Spread {
         self.show_as(|ratio| format!("{:+.0}", (ratio - 1.0) * 100.0), " %", " to ")
     }
 
+    /// A difference with its sign and unit: `+3.00 µs (+2.00 to +4.00)`.
+    pub(super) fn signed(self, unit: &str) -> String {
+        let sign = |value: f64| if value > 0.0 { "+" } else { "" };
+        self.show_as(|value| format!("{}{}", sign(value), figure(value)), unit, " to ")
+    }
+
     fn show_as(self, text: impl Fn(f64) -> String, unit: &str, to: &str) -> String {
         let (least, middle, greatest) = (text(self.least), text(self.median), text(self.greatest));
         match least == greatest {
@@ -177,6 +183,19 @@ impl PointRuns<'_> {
 }
 
 impl<'a> Points<'a> {
+    /// The spread of values that were each made of all points of a round, such as a projection.
+    pub(super) fn among(self, values: Vec<f64>) -> Option<Spread> {
+        Spread::among(values, self.rounds())
+    }
+
+    /// The rounds in which something was measured, in order.
+    pub(super) fn round_numbers(self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = self.measured().map(|(point, _)| point.round).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
     /// Ratios of a value at the wanted points to that of the same server at another point. Both
     /// differ by one swept quantity alone. Each round that has both makes a ratio.
     pub(super) fn gain(
@@ -220,20 +239,40 @@ impl<'a> Points<'a> {
     pub(super) fn ratio_at(
         self,
         wanted: impl Fn(&StudyPoint) -> bool,
-        (server, to): (&str, &str),
+        pair: (&str, &str),
         of: impl Fn(&RunResult) -> Option<f64>,
     ) -> Option<Spread> {
-        let mut ratios = Vec::new();
+        let pairs = self.pairs(wanted, pair, of).into_iter().filter(|(_, other)| *other > 0.0);
+        Spread::among(pairs.map(|(own, other)| own / other).collect(), self.rounds())
+    }
+
+    /// A value of a workload on one server minus that on another, in each round in which both were
+    /// measured.
+    pub(super) fn difference(
+        self,
+        workload: &str,
+        pair: (&str, &str),
+        of: impl Fn(&RunResult) -> Option<f64>,
+    ) -> Option<Spread> {
+        let pairs = self.pairs(|point| point.workload == workload, pair, of).into_iter();
+        Spread::among(pairs.map(|(own, other)| own - other).collect(), self.rounds())
+    }
+
+    /// A value on two servers, at each wanted point of each round that both have.
+    fn pairs(
+        self,
+        wanted: impl Fn(&StudyPoint) -> bool,
+        (server, to): (&str, &str),
+        of: impl Fn(&RunResult) -> Option<f64>,
+    ) -> Vec<(f64, f64)> {
+        let mut pairs = Vec::new();
         for (point, run) in self.measured().filter(|(p, _)| p.server == server && wanted(p)) {
             let same =
                 |p: &StudyPoint| p.workload == point.workload && p.round == point.round && p.at == point.at;
             let other = self.measured().find(|(p, _)| p.server == to && same(p));
-            let other = other.and_then(|(_, run)| of(run)).filter(|other| *other > 0.0);
-            if let (Some(own), Some(other)) = (of(run), other) {
-                ratios.push(own / other);
-            }
+            pairs.extend(of(run).zip(other.and_then(|(_, run)| of(run))));
         }
-        Spread::among(ratios, self.rounds())
+        pairs
     }
 
     /// The rounds of the study, by those that were measured.
@@ -280,6 +319,29 @@ mod tests {
         assert_eq!(spread(&[1.5, 1.6]).times(0.5).percent(), "77.5 % (75.0–80.0)");
         assert_eq!(spread(&[0.5, 0.6, 0.75]).change(), "-40 % (-50 to -25)");
         assert_eq!([spread(&[1.0]).percent(), spread(&[1.0]).change()], ["100 %", "+0 %"]);
+    }
+
+    #[test]
+    fn a_difference_has_its_sign_and_is_that_of_the_rounds() {
+        let point = |server: &str, round: u32, count: u64| StudyPoint {
+            round,
+            ..sample::point(server, &[], run(1.0, count))
+        };
+        let points = [
+            point("A", 0, 10),
+            point("B", 0, 0),
+            point("A", 1, 50),
+            point("B", 1, 20),
+            point("A", 2, 7),
+            point("A", 3, 5),
+            point("B", 3, 25),
+        ];
+        let points = Points { servers: &[], points: &points };
+        let difference =
+            |pair: (&str, &str)| points.difference("w", pair, |run| Some(run.total.count as f64)).unwrap();
+        assert_eq!(difference(("A", "B")).signed(" µs"), "+10.0 µs (−20.0 to +30.0)");
+        assert_eq!(difference(("A", "A")).signed(""), "0");
+        assert_eq!(points.difference("other", ("A", "B"), |_| Some(1.0)), None);
     }
 
     #[test]
