@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use posthaste_testkit::{DnsRecord, DnsServer, LineClient, Server, ServerBuilder};
+use posthaste_testkit::{DnsRecord, DnsServer, LONG_POLL, LineClient, Poll, Server, ServerBuilder};
 use socket2::{Domain, Socket, Type};
 
 use crate::{Gate, Gauge, Neighbour};
@@ -69,12 +69,10 @@ pub struct Stage {
     server: Server,
 }
 
-/// What the server's log says about a long poll.
-pub(crate) const LONG_POLL: &str = "one poll of a task used too much CPU time";
-
 impl Stage {
-    /// Where the server has to listen.
+    /// Where the server has to listen. Whoever tries the attacks judges its long polls.
     pub fn listen(builder: ServerBuilder) -> ServerBuilder {
+        let builder = builder.polls_are_judged_elsewhere();
         PROTOCOLS.iter().fold(builder, |builder, name| builder.listen(&format!("{name}=127.0.0.1:0")))
     }
 
@@ -278,31 +276,6 @@ impl Stage {
     }
 }
 
-/// A long poll of the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Poll {
-    /// The CPU time of its thread.
-    pub cpu: Duration,
-    /// The poll's time on the clock.
-    pub elapsed: Duration,
-    /// The protocol or the background task, and the command.
-    pub task: String,
-}
-
-impl Poll {
-    /// Reads a line of the log.
-    pub fn read(line: &str) -> Option<Self> {
-        let value = |name: &str| {
-            let (_, after) = line.split_once(&format!(" {name}="))?;
-            Some(after.split(' ').next()?.trim_matches('"'))
-        };
-        let time = |name| Some(Duration::from_micros(value(name)?.parse().ok()?));
-        let words = [value("protocol"), value("command")];
-        let task = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        Some(Self { cpu: time("microseconds")?, elapsed: time("on_the_clock")?, task })
-    }
-}
-
 /// A socket of this address of loopback.
 pub fn socket_of(own: Ipv4Addr, address: SocketAddr) -> Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
@@ -413,18 +386,4 @@ pub fn last_words(socket: &mut TcpStream) -> Result<String> {
         }
     }
     Ok(String::from_utf8_lossy(&said).into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_poll_is_read_from_the_log() {
-        let line = "2026-11-22T18:57:13Z  WARN posthaste: one poll of a task used too much CPU time protocol=\"imap\" command=\"SEARCH\" microseconds=12345 on_the_clock=23456";
-        let ms = |micros| Duration::from_micros(micros);
-        let (cpu, elapsed, task) = (ms(12_345), ms(23_456), "imap SEARCH".to_owned());
-        assert_eq!(Poll::read(line), Some(Poll { cpu, elapsed, task }));
-        assert_eq!(Poll::read("one poll of a task used too much CPU time"), None);
-    }
 }
