@@ -70,7 +70,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Where the server has to listen. Whoever tries the attacks judges its long polls.
+    /// Where the server has to listen. What tries the attacks judges its long polls.
     pub fn listen(builder: ServerBuilder) -> ServerBuilder {
         let builder = builder.polls_are_judged_elsewhere();
         PROTOCOLS.iter().fold(builder, |builder, name| builder.listen(&format!("{name}=127.0.0.1:0")))

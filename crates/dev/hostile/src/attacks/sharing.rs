@@ -19,9 +19,9 @@ fn ok(client: &mut LineClient, command: &str) -> Result<(), String> {
     if line.starts_with("t OK") { Ok(()) } else { Err(format!("{command}: {line}")) }
 }
 
-/// A list of one entry, inherited by thousands of mailboxes, and one of 200 entries, inherited until
-/// the account has as many entries as it may have. Those who see the mailboxes list them, while one
-/// right changes. Some read no answer. The others list the level above: one line, and as much work.
+/// A list of one entry, inherited by thousands of mailboxes. Another one of 200 entries is
+/// inherited until the account is full. Those who see the mailboxes list them, while one right
+/// changes. Some read no answer. The others list the level above: one line, and as much work.
 pub fn lists(stage: &Stage) -> Outcome {
     let mut owner = stage.login(SHARER).map_err(text)?;
     // What an earlier round left behind.
