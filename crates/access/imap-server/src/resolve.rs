@@ -10,10 +10,10 @@ use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::ListArgs;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
-use posthaste_sharing::{Namespace, Visible};
+use posthaste_sharing::{Namespace, Owner, Visible};
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::Pace;
 use crate::object_ids::WantedMailbox;
 use crate::referred;
 use crate::reply::{Failure, Reply};
@@ -23,6 +23,10 @@ use crate::service::ImapService;
 
 /// Mailboxes of others that LIST shows at most: more than anybody reads, and little enough to sort.
 pub(crate) const LISTED_MAX: usize = 10_000;
+
+/// Entries of a list that are copied or sorted on the session's thread at most. More of them are
+/// another thread's work.
+const ENTRIES_HERE_MAX: usize = 1000;
 
 /// Steps of copying an entry of a list, and of sorting it in.
 const ENTRY_STEPS: u64 = 300;
@@ -196,41 +200,97 @@ impl<'s> Asker<'s> {
         }
     }
 
-    /// The user's own mailboxes, and those of others that may be listed.
+    /// The user's own mailboxes, and those of others that may be listed. Long lists are copied and
+    /// sorted on another thread.
     pub(crate) async fn list_all(self) -> Result<ShownList, Failure> {
         let list = self.service.store.list(self.login.id).await?;
         let visible = self.service.shared.visible_to(self.login).await?;
         if visible.is_empty() {
             return Ok(ShownList { list, visible });
         }
-        let mut all = MailboxList::clone(&list);
-        let (mut room, mut pace) = (LISTED_MAX, Pace::default());
-        pace.worked((all.entries.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
+        let (own, mut pace) = (Arc::clone(&list), Pace::default());
+        let count = list.entries.len() + list.subscribed.len();
+        let mut all = self.with_entries(count, &mut pace, move || CombinedList::of(&own)).await?;
         for (top, owner) in visible.owners_fewest_first() {
-            let top = MailboxName::new(top);
-            if top.is_ok_and(|top| list.find(&top).is_some() || list.has_children(&top)) {
+            if all.room == 0 {
+                break;
+            }
+            let name = MailboxName::new(top);
+            if name.is_ok_and(|top| list.find(&top).is_some() || list.has_children(&top)) {
                 continue;
             }
             let theirs = self.service.store.list(owner.account.id).await?;
-            for entry in &theirs.entries {
-                pace.worked(ENTRY_STEPS).await;
-                if room == 0 {
-                    break;
+            let count = theirs.entries.len();
+            if count <= ENTRIES_HERE_MAX {
+                all.add(owner, &theirs);
+                pace.worked(count as u64 * ENTRY_STEPS).await;
+                continue;
+            }
+            let (visible, top) = (Arc::clone(&visible), top.to_owned());
+            let work = move || {
+                if let Some(owner) = visible.owner_below(&top) {
+                    all.add(owner, &theirs);
                 }
-                if !owner.rights(entry.id).contains(Rights::LOOKUP) {
-                    continue;
-                }
-                if let Some(name) = owner.shown(&entry.name) {
-                    // Sent and Trash of others are not one's own.
-                    all.entries.push(MailboxEntry { name, special_use: None, ..entry.clone() });
-                    room -= 1;
-                }
+                all
+            };
+            all = self.service.heavy.run(self.login.id, work).await?;
+        }
+        let count = all.list.entries.len();
+        let list = self.with_entries(count, &mut pace, move || all.sorted()).await?;
+        Ok(ShownList { list, visible })
+    }
+
+    /// Does work on so many entries of lists: here if they are few, else on another thread.
+    async fn with_entries<T: Send + 'static>(
+        self,
+        count: usize,
+        pace: &mut Pace,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        if count > ENTRIES_HERE_MAX {
+            return self.service.heavy.run(self.login.id, work).await;
+        }
+        let done = work();
+        pace.worked(count as u64 * ENTRY_STEPS).await;
+        Ok(done)
+    }
+}
+
+/// A list to which the mailboxes of others are added.
+struct CombinedList {
+    list: MailboxList,
+    /// How many more it may have.
+    room: usize,
+}
+
+impl CombinedList {
+    /// The user's own mailboxes.
+    fn of(own: &MailboxList) -> Self {
+        Self { list: own.clone(), room: LISTED_MAX }
+    }
+
+    /// Adds those that an owner shows.
+    fn add(&mut self, owner: &Owner, theirs: &MailboxList) {
+        for entry in &theirs.entries {
+            if self.room == 0 {
+                return;
+            }
+            if !owner.rights(entry.id).contains(Rights::LOOKUP) {
+                continue;
+            }
+            if let Some(name) = owner.shown(&entry.name) {
+                // Sent and Trash of others are not one's own.
+                self.list.entries.push(MailboxEntry { name, special_use: None, ..entry.clone() });
+                self.room -= 1;
             }
         }
-        // The lists of accounts are sorted: few comparisons are left.
-        pace.worked((all.entries.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
-        all.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(ShownList { list: Arc::new(all), visible })
+    }
+
+    /// The list, whose names are in order. The lists of accounts are sorted: few comparisons are
+    /// left.
+    fn sorted(mut self) -> Arc<MailboxList> {
+        self.list.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Arc::new(self.list)
     }
 }
 

@@ -81,12 +81,18 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
     assert!((1..CONNECTIONS_OF_256_FILES).contains(&open.len()), "{} were greeted", open.len());
 }
 
-/// Opens sessions over TLS with compression and brings each into one state. Prints by how many
-/// bytes of its own memory the server has grown for each.
+/// Opens sessions over TLS, those of IMAP with compression, and brings each into one state. Prints
+/// by how many bytes of its own memory the server has grown for each.
 const WORST: &str = r#"
 import os, sys, time, zlib
 pid, port, state, count, user, password = sys.argv[1:]
 def open_session():
+    if state == "retr":
+        stream = connect(port, True, receive_buffer=4096, greeting=b"+OK")
+        for text in ["USER " + user, "PASS " + password]:
+            stream.sendall(text.encode() + b"\r\n")
+            line(stream, b"+OK")
+        return stream, None
     stream = connect(port, True, receive_buffer=4096)
     for text in ["LOGIN %s \"%s\"" % (user, password), "SELECT Large", "COMPRESS DEFLATE"]:
         command(stream, text)
@@ -96,7 +102,10 @@ def open_session():
 def send(stream, packer, bytes):
     stream.sendall(packer.compress(bytes) + packer.flush(zlib.Z_SYNC_FLUSH))
 def worsen(stream, packer):
-    if state == "fetch":
+    if state == "retr":
+        # POP3. Nothing is read any more: output and a part of a message stay where they are.
+        stream.sendall(b"".join(b"RETR %d\r\n" % n for n in range(1, 51)) * 20)
+    elif state == "fetch":
         # Nothing is read any more: output, input and a part of a message stay where they are.
         send(stream, packer, b"f FETCH 1:* BODY.PEEK[]\r\n" + b"n NOOP\r\n" * 30000)
     elif state == "fields":
@@ -144,7 +153,8 @@ print((at_rest() - before) // int(count))
 "#;
 
 fn grown_by(server: &Server, state: &str) -> u64 {
-    let (pid, port) = (server.pid().to_string(), server.address("imaps").port().to_string());
+    let protocol = if state == "retr" { "pop3s" } else { "imaps" };
+    let (pid, port) = (server.pid().to_string(), server.address(protocol).port().to_string());
     let output = run_python(
         &[PYTHON_SESSIONS, WORST].concat(),
         &[&pid, &port, state, &SESSIONS.to_string(), USER, PASSWORD],
@@ -173,12 +183,14 @@ fn a_session_in_its_worst_state_holds_what_is_counted_for_it() {
         \x20out.write('\\nbody\\n')\n";
     run_python(noise, &[file.to_str().unwrap()]);
     // A server for each state: none finds memory that another one has left.
-    for state in ["fetch", "command", "append", "fields"] {
+    for state in ["fetch", "command", "append", "fields", "retr"] {
         let config = dir.path().join("posthaste.toml");
         let server =
             ServerBuilder::new(BINARY).settings(&config, "[limits]\naccount_connections = 0\n").start();
         server.add_account(USER, PASSWORD);
-        let args = ["import", file.to_str().unwrap(), "--account", USER, "--mailbox", "Large"];
+        // POP3 knows no other mailbox.
+        let mailbox = if state == "retr" { "INBOX" } else { "Large" };
+        let args = ["import", file.to_str().unwrap(), "--account", USER, "--mailbox", mailbox];
         assert!(server.command(&args, "").status.success());
         let grown = grown_by(&server, state);
         println!("{state}: {grown} bytes a session");

@@ -1,7 +1,7 @@
 //! Hostile clients against the real server over real sockets.
 //!
 //! ```text
-//! Stage: a server of its own, six accounts
+//! Stage: a server of its own, seven accounts
 //!   ├── attacks: one at a time, each a row of the table
 //!   ├── Neighbour: fetches all the while; its answers are checked
 //!   └── Gauge: the server's memory and CPU time, from /proc
@@ -25,5 +25,6 @@ pub use attacks::{ATTACKS, Attack};
 pub use gate::{Closed, Gate};
 pub use gauge::Gauge;
 pub use neighbour::{Neighbour, Times};
+pub use posthaste_testkit::Poll;
 pub use row::{Row, Rules, try_attack};
-pub use stage::{Poll, Scale, Stage};
+pub use stage::{Scale, Stage};

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::stage::{BYSTANDER, Poll, Scale, Stage};
+use posthaste_testkit::Poll;
+
+use crate::stage::{BYSTANDER, Scale, Stage};
 use crate::{Attack, Times};
 
 /// The rules for a row besides the server's answers and its memory.

@@ -22,6 +22,7 @@ mod memory;
 mod messages;
 #[cfg(feature = "piped")]
 mod piped;
+mod poll;
 mod python;
 mod random;
 mod script;
@@ -50,6 +51,7 @@ pub use memory::CountingAllocator;
 pub use messages::{Mbox, message, message_by};
 #[cfg(feature = "piped")]
 pub use piped::Piped;
+pub use poll::{LONG_POLL, Poll};
 pub use python::{PYTHON_SESSIONS, client_library, client_tests_wanted, run_client, run_python};
 pub use random::Random;
 pub use script::script;

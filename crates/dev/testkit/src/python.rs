@@ -84,14 +84,14 @@ def line(stream, start):
         got = stream.recv(65536)
         assert got, text
         text += got
-def connect(port, is_tls, receive_buffer=None):
+def connect(port, is_tls, receive_buffer=None, greeting=b"* OK"):
     stream = socket.socket()
     if receive_buffer:
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     stream.connect(("127.0.0.1", int(port)))
     if is_tls:
         stream = context.wrap_socket(stream)
-    line(stream, b"* OK")
+    line(stream, greeting)
     return stream
 def command(stream, text):
     stream.sendall(b"t " + text.encode() + b"\r\n")

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use crate::cluster::{engine_args, share};
 use crate::line_client::LineClient;
 use crate::log::Log;
+use crate::poll::{LONG_POLL, repeatedly_long};
 
 /// How long a start or stop may take before a test gives up on it. Far more than either needs, on a
 /// machine that compiles at the same time.
@@ -57,9 +58,13 @@ pub struct ServerBuilder {
     listen: Vec<String>,
     args: Vec<String>,
     engine: Option<String>,
+    judges_polls: bool,
 }
 
 /// A running server. Dropping it kills it and removes a data directory that it made itself.
+///
+/// At its end, unless it is [killed](Server::kill), the test fails if polls of one command computed
+/// for very long again and again: [`Poll`](crate::Poll).
 pub struct Server {
     child: Child,
     binary: PathBuf,
@@ -69,6 +74,8 @@ pub struct Server {
     /// Locked, so that threads of a test can share the server.
     output: Mutex<mpsc::Receiver<String>>,
     log: Log,
+    /// Whether its long polls have to be judged at its end.
+    judges_polls: bool,
     _own: Option<TempDir>,
 }
 
@@ -85,7 +92,14 @@ impl ServerBuilder {
     /// A server from a binary, `env!("CARGO_BIN_EXE_posthaste")` in the application's own tests.
     /// Every protocol on a free port, unless [`ServerBuilder::listen`] says otherwise.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        Self { binary: binary.into(), data: None, listen: Vec::new(), args: Vec::new(), engine: None }
+        Self {
+            binary: binary.into(),
+            data: None,
+            listen: Vec::new(),
+            args: Vec::new(),
+            engine: None,
+            judges_polls: true,
+        }
     }
 
     /// A data directory that outlives the server.
@@ -113,6 +127,13 @@ impl ServerBuilder {
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
+        self
+    }
+
+    /// The test itself judges the server's long polls.
+    #[must_use]
+    pub fn polls_are_judged_elsewhere(mut self) -> Self {
+        self.judges_polls = false;
         self
     }
 
@@ -164,6 +185,7 @@ impl ServerBuilder {
             greeting: Vec::new(),
             output: Mutex::new(output),
             log,
+            judges_polls: self.judges_polls,
             _own: own,
         };
         let deadline = Instant::now() + TIMEOUT;
@@ -283,13 +305,24 @@ impl Server {
         while let Ok(line) = self.line(deadline) {
             output.push(line);
         }
-        Stopped { status: self.child.wait().expect("a child to wait for"), output }
+        let status = self.child.wait().expect("a child to wait for");
+        self.judge_polls();
+        Stopped { status, output }
     }
 
     /// SIGKILL: nothing in the process gets to run again.
     pub fn kill(mut self) {
+        self.judges_polls = false;
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Fails if the server broke its rule about polls again and again. Judges once.
+    fn judge_polls(&mut self) {
+        if std::mem::replace(&mut self.judges_polls, false) {
+            let tasks = repeatedly_long(&self.log.lines_with(LONG_POLL));
+            assert!(tasks.is_empty(), "polls of {tasks:?} used over a second of CPU time, again and again");
+        }
     }
 }
 
@@ -297,6 +330,10 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // A second panic would end the whole test program.
+        if !std::thread::panicking() {
+            self.judge_polls();
+        }
     }
 }
 

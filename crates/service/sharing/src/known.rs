@@ -164,8 +164,8 @@ impl KnownReader {
                  owners who share most"
             );
         }
-        let owners = sharers.values().filter_map(|shared| shared.owner.clone());
-        let visible = Arc::new(Visible::new(owners));
+        let owners = sharers.values().filter_map(|shared| shared.owner.clone()).collect();
+        let visible = Arc::new(Visible::of(owners).await);
         *self.seen.lock() =
             Some(Arc::new(VisibleMailboxes { changes, sharers, visible: Arc::clone(&visible) }));
         Ok(visible)

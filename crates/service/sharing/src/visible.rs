@@ -8,6 +8,9 @@ use posthaste_mail_model::{MailboxId, MailboxName, Rights, SEPARATOR};
 
 use crate::names::{Namespace, SharedName};
 
+/// Mailboxes between two pauses for other tasks: less than 1 ms.
+const MAILBOXES_AT_ONCE: usize = 4096;
+
 /// The mailboxes of others in which an account has rights.
 #[derive(Debug, Default)]
 pub struct Visible {
@@ -25,11 +28,17 @@ pub struct Owner {
 }
 
 impl Visible {
-    /// The mailboxes of these owners.
-    pub(crate) fn new(owners: impl IntoIterator<Item = Arc<Owner>>) -> Self {
+    /// The mailboxes of these owners. It pauses for other tasks.
+    pub(crate) async fn of(owners: Vec<Arc<Owner>>) -> Self {
         let mut visible = Self::default();
+        visible.by_mailbox.reserve(owners.iter().map(|owner| owner.mailboxes()).sum());
         for owner in owners {
-            visible.by_mailbox.extend(owner.rights.keys().map(|mailbox| (*mailbox, Arc::clone(&owner))));
+            for mailbox in owner.rights.keys() {
+                visible.by_mailbox.insert(*mailbox, Arc::clone(&owner));
+                if visible.by_mailbox.len().is_multiple_of(MAILBOXES_AT_ONCE) {
+                    tokio::task::yield_now().await;
+                }
+            }
             visible.owners.insert(owner.top(), owner);
         }
         visible

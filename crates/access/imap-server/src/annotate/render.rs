@@ -14,7 +14,7 @@ use posthaste_mail_model::NumSet;
 use posthaste_net::BytePermit;
 
 use super::reader::{AnnotationReader, ByUid, ReadValues, scope_of};
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
 
 /// Octets of all patterns of one item at most: each is compared with each entry.
@@ -125,8 +125,9 @@ async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pac
             continue;
         }
         for (_, entry, _) in annotations.iter() {
+            // A name has 256 octets at most, and a message 200 values.
             let steps = pattern.as_str().len() * entry.len() + entries.len() * COMPARED_STEPS;
-            pace.worked((steps as u64).min(SLICE_STEPS)).await;
+            pace.worked(steps as u64).await;
             if pattern.matches(entry) && !entries.iter().any(|known| known == entry) {
                 entries.push(entry.to_owned());
             }
@@ -170,7 +171,8 @@ async fn print_item(item: &AnnotationItem, annotations: &MessageAnnotations, pac
             }
         }
         out.push(b')');
-        pace.worked(((out.len() - before) as u64).min(SLICE_STEPS)).await;
+        // Two values of 64 KiB at most, whose quotes may double them.
+        pace.worked((out.len() - before) as u64).await;
     }
     out.push(b')');
     out

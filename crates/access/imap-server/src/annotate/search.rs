@@ -13,13 +13,15 @@ use posthaste_mime_summary::{casemap_into, casemapped};
 
 use super::reader::{AnnotationReader, ByUid, scope_of};
 use crate::contexts::kept::named;
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
 
 /// Keys of one search at most: each looks at all annotations of the mailbox.
 const KEYS_MAX: usize = 16;
 /// Steps of folding an octet of a value and looking for the text there.
 const OCTET_STEPS: usize = 8;
+/// Octets of two texts that are compared in a step.
+const COMPARED_OCTETS: u64 = 8;
 /// Steps of a place in a sorted map.
 const ENTRY_STEPS: u64 = 200;
 
@@ -75,8 +77,9 @@ async fn matching(all: &ByUid, key: &AnnotationKey, pace: &mut Pace) -> NumSet {
     let scope = key.scope.map(scope_of);
     for (uid, annotations) in all {
         for (of, entry, value) in annotations.iter() {
+            // Names have 256 octets at most, and values 64 KiB.
             let steps = key.entries.as_str().len() * entry.len() + value.len() * OCTET_STEPS;
-            pace.worked((steps as u64).min(SLICE_STEPS)).await;
+            pace.worked(steps as u64).await;
             let is_meant = scope.is_none_or(|scope| scope == of) && key.entries.matches(entry);
             if is_meant && wanted.is_in(value) {
                 found.push(*uid);
@@ -150,7 +153,7 @@ async fn ranked(all: &ByUid, entry: &str, scope: Scope, pace: &mut Pace) -> Rank
         if let Some(value) = annotations.get(scope, entry) {
             let mut text = Vec::new();
             casemap_into(&String::from_utf8_lossy(value), &mut text);
-            pace.worked(((value.len() * OCTET_STEPS) as u64).min(SLICE_STEPS)).await;
+            pace.worked((value.len() * OCTET_STEPS) as u64).await;
             texts.push((*uid, text));
         }
     }
@@ -158,13 +161,17 @@ async fn ranked(all: &ByUid, entry: &str, scope: Scope, pace: &mut Pace) -> Rank
     let mut in_order: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
     for (uid, text) in &texts {
         in_order.entry(text).or_default().push(*uid);
-        let compared = (text.len() as u64 + ENTRY_STEPS) * u64::from(texts.len().ilog2() + 1);
-        pace.worked(compared.min(SLICE_STEPS)).await;
+        // Folding makes at most eleven octets of one.
+        let compared = text.len() as u64 / COMPARED_OCTETS + ENTRY_STEPS;
+        pace.worked(compared * u64::from(texts.len().ilog2() + 1)).await;
     }
     let mut ranks = BTreeMap::new();
     for (rank, uids) in (1..).zip(in_order.into_values()) {
-        pace.worked((ENTRY_STEPS * uids.len() as u64).min(SLICE_STEPS)).await;
-        ranks.extend(uids.into_iter().map(|uid| (uid, rank)));
+        // All messages may have one value.
+        for uid in uids {
+            ranks.insert(uid, rank);
+            pace.worked(ENTRY_STEPS).await;
+        }
     }
     Ranks(ranks)
 }

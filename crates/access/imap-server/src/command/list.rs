@@ -199,7 +199,8 @@ async fn report_with_more(
         if let Some(entry) = one.entry.filter(is_annotated)
             && let Some(annotations) = annotations.next()
         {
-            pace.worked((returns.metadata.len() as u64 * ANNOTATION_STEPS).min(SLICE_STEPS)).await;
+            // The parser takes `LIST_ITEMS_MAX` entries: less than a slice.
+            pace.worked(returns.metadata.len() as u64 * ANNOTATION_STEPS).await;
             metadata::report(session, entry, &annotations, &returns.metadata);
         }
         session.wire.relieve().await?;

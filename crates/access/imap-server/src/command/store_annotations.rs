@@ -27,6 +27,8 @@ use crate::table::Numbers;
 /// one is read with them. A structure has 8 MiB at most.
 const PARTS_BATCH: usize = 16;
 const PARTS_BATCH_OCTETS: usize = 128 * 1024;
+/// Octets of a structure that are copied in a step. The longest batch takes about a slice.
+const COPIED_OCTETS: u64 = 4;
 /// Steps of an octet of a structure that is parsed, and of a number of a part.
 const OCTET_STEPS: u64 = 12;
 const PATH_STEPS: u64 = 100;
@@ -221,7 +223,7 @@ async fn check_parts(
         };
         let batch: NumSet = batch.iter().copied().collect();
         reader.service.store.made_summaries(reader.mailbox, &batch, &mut visit).await?.refuse()?;
-        pace.worked((octets as u64).min(SLICE_STEPS)).await;
+        pace.worked(octets as u64 / COPIED_OCTETS).await;
         for structure in structures {
             if !are_parts(reader, structure, &parts, &mut pace).await? {
                 return Err(Reply::bad("A message lacks a part that the command names").into());

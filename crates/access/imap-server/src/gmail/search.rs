@@ -10,7 +10,7 @@ use posthaste_imap_codec::response::Code;
 
 use super::searched::{Searched, WrittenNames};
 use super::{labels, raw};
-use crate::heavy::{Pace, SLICE_STEPS, part_ended};
+use crate::heavy::{Pace, part_ended};
 use crate::reply::{Failure, Reply};
 use crate::session::Ctx;
 
@@ -58,7 +58,8 @@ pub(crate) async fn replace(ctx: &mut Ctx<'_>, tag: &Tag, key: &mut SearchKey) -
 pub(crate) fn replace_in(searched: Searched<'_>, key: &mut SearchKey) -> Result<bool, Failure> {
     let mut queries = Queries { count: 0, keys: 0 };
     walk(searched, key, &mut queries)?;
-    Pace::default().count((queries.keys as u64 * KEY_STEPS).min(SLICE_STEPS));
+    // `walk` refuses more than `SEARCH_KEYS_MAX` of them: about a slice.
+    Pace::default().count(queries.keys as u64 * KEY_STEPS);
     Ok(queries.count > 0)
 }
 

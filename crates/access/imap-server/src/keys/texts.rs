@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::keyed::Keyed;
-use crate::heavy::{Pace, SLICE_STEPS};
+use crate::heavy::Pace;
 
 /// Entries that are sorted in one go, without a pause: some 500,000 comparisons.
 const RUN: usize = 32 * 1024;
@@ -249,7 +249,7 @@ impl Texts {
         let mut open = Vec::new();
         let mut rest = entries.as_mut_slice();
         while !rest.is_empty() {
-            let len = tied_len(rest);
+            let len = tied_len(rest, pace).await;
             let (group, after) = std::mem::take(&mut rest).split_at_mut(len);
             rest = after;
             if group.len() == 1 {
@@ -274,7 +274,6 @@ impl Texts {
                 let at = |range: Range<usize>, start: usize| start + range.start..start + range.end;
                 open.extend(still_tied.into_iter().map(|part| (at(part, range.start), skipped + PART)));
             }
-            pace.worked((group.len() as u64 * ENTRY_STEPS).min(SLICE_STEPS)).await;
         }
         entries
     }
@@ -292,17 +291,22 @@ impl Texts {
         let parts = sorted(parts, pace).await;
         let (mut still_tied, mut at) = (Vec::new(), 0);
         while at < parts.len() {
-            let len = tied_len(&parts[at..]);
+            let len = tied_len(&parts[at..], pace).await;
             if len > 1 {
                 still_tied.push(at..at + len);
             }
             at += len;
+            if pace.count(ENTRY_STEPS) {
+                pace.rest().await;
+            }
         }
         // The entries keep the beginnings of the texts, in the order of this part.
-        for (entry, part) in tied.iter_mut().zip(&parts) {
-            *entry = (*entry & !NUMBER) | (part & NUMBER);
+        for (entries, parts) in tied.chunks_mut(RUN).zip(parts.chunks(RUN)) {
+            for (entry, part) in entries.iter_mut().zip(parts) {
+                *entry = (*entry & !NUMBER) | (part & NUMBER);
+            }
+            pace.worked(parts.len() as u64 * ENTRY_STEPS).await;
         }
-        pace.worked((parts.len() as u64 * 2 * ENTRY_STEPS).min(SLICE_STEPS)).await;
         still_tied
     }
 
@@ -314,13 +318,13 @@ impl Texts {
         for entry in new {
             let before = rest.partition_point(|old| self.compare(*old, *entry) == Ordering::Less);
             let (less, more) = rest.split_at(before);
-            all.extend_from_slice(less);
+            append(&mut all, less, pace).await;
             all.push(*entry);
             rest = more;
             let compares = u64::from(rest.len().max(1).ilog2()) + 1;
-            pace.worked(compares * COMPARE_STEPS + (before as u64).min(SLICE_STEPS)).await;
+            pace.worked(compares * COMPARE_STEPS).await;
         }
-        all.extend_from_slice(rest);
+        append(&mut all, rest, pace).await;
         all
     }
 }
@@ -338,9 +342,27 @@ fn is_tied(a: Entry, b: Entry) -> bool {
 }
 
 /// The number of entries that are tied with the first one, itself included.
-fn tied_len(entries: &[Entry]) -> usize {
-    let Some(first) = entries.first() else { return 0 };
-    1 + entries.iter().skip(1).take_while(|entry| is_tied(*first, **entry)).count()
+async fn tied_len(entries: &[Entry], pace: &mut Pace) -> usize {
+    let Some((first, others)) = entries.split_first() else { return 0 };
+    let mut len = 1;
+    // All messages of a mailbox may begin alike.
+    for run in others.chunks(RUN) {
+        let tied = run.iter().take_while(|entry| is_tied(*first, **entry)).count();
+        pace.worked(tied as u64 * ENTRY_STEPS).await;
+        len += tied;
+        if tied < run.len() {
+            break;
+        }
+    }
+    len
+}
+
+/// Appends entries. Those of a large mailbox take megabytes.
+async fn append(to: &mut Vec<Entry>, from: &[Entry], pace: &mut Pace) {
+    for run in from.chunks(RUN) {
+        to.extend_from_slice(run);
+        pace.worked(run.len() as u64 * ENTRY_STEPS).await;
+    }
 }
 
 /// Sorts entries. Many are first divided by their first byte: what each has is sorted in one go
@@ -438,9 +460,8 @@ async fn merge(a: &[Entry], b: &[Entry], to: &mut Vec<Entry>, pace: &mut Pace) {
     }
     // One of them is at its end.
     let (a, b) = (a.get(at_a..).unwrap_or_default(), b.get(at_b..).unwrap_or_default());
-    to.extend_from_slice(a);
-    to.extend_from_slice(b);
-    pace.worked(((a.len() + b.len()) as u64).min(SLICE_STEPS)).await;
+    append(to, a, pace).await;
+    append(to, b, pace).await;
 }
 
 #[cfg(test)]

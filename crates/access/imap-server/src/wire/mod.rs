@@ -25,7 +25,7 @@ use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_net::{AccountShare, Certificates, Clock, LoginEnd, NetError};
 
 use crate::freed::free;
-use crate::heavy::{Pace, STEPS_MAX};
+use crate::heavy::Pace;
 use crate::options::ImapOptions;
 use crate::progress::Reports;
 use crate::transport::{Peer, StreamChange, Then, Transport, Wait};
@@ -41,7 +41,8 @@ pub(crate) const OUT_BYTES: usize = 64 * 1024;
 /// Bodies of at least this size are sent without a copy.
 const COPY_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes of a body that are written at a time: a slice of the task has four of them.
+/// Bytes of a body or of a long response that are written at a time: a slice of the task has four
+/// of them.
 const PUT_BYTES: usize = 512 * 1024;
 
 /// A session's connection: its input and its output.
@@ -319,15 +320,27 @@ impl Wire {
         if !self.is_full() {
             return Ok(());
         }
-        let within = self.write_within();
-        let sent = self.transport.write(&self.out, Then::More, within).await;
-        // Sending a byte costs about as much as looking at one.
-        let steps = (self.out.len() as u64).min(STEPS_MAX);
+        let sent = self.send_pieces().await;
+        // Sending a byte costs about as much as looking at one. The earlier pieces are counted.
+        let steps = self.out.len().min(PUT_BYTES) as u64;
         self.out.clear();
         // A single response may have been larger than the usual buffer.
         self.out.shrink_to(2 * OUT_BYTES);
         self.pace.worked(steps).await;
         sent
+    }
+
+    /// Sends the printed output, of which more follows. A response may have megabytes: it is sent a
+    /// piece at a time.
+    async fn send_pieces(&mut self) -> Result<(), NetError> {
+        let within = self.write_within();
+        for (at, piece) in self.out.chunks(PUT_BYTES).enumerate() {
+            if at > 0 {
+                self.pace.worked(PUT_BYTES as u64).await;
+            }
+            self.transport.write(piece, Then::More, within).await?;
+        }
+        Ok(())
     }
 
     /// Does work during which nothing is printed, while the client is connected. If the client

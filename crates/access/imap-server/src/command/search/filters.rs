@@ -16,7 +16,7 @@ use posthaste_imap_codec::parse_criteria;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 
-use crate::heavy::{Pace, STEPS_MAX};
+use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
 use crate::service::ImapService;
 use crate::session::Ctx;
@@ -92,7 +92,7 @@ async fn put_in_place(
     let outcome = replacer.replace(key, 0, 0);
     // Each octet is copied once, and freed once.
     let octets = 2 * (FILTERS_OCTETS_MAX - replacer.octets) as u64;
-    pace.worked((octets * COPIED_STEPS).min(STEPS_MAX)).await;
+    pace.worked(octets * COPIED_STEPS).await;
     outcome
 }
 
@@ -122,7 +122,8 @@ async fn parsed(
         let criteria = criteria.map_err(|_| undefined(&name, "is no valid search"))?;
         add_names(&criteria, &mut wanted);
         known.insert(name, Parsed { criteria, octets });
-        pace.worked((octets as u64 * PARSED_STEPS).min(STEPS_MAX)).await;
+        // About a slice: `FILTERS_OCTETS_MAX` bounds them.
+        pace.worked(octets as u64 * PARSED_STEPS).await;
     }
     Ok(known)
 }

@@ -241,7 +241,9 @@ impl<'j> Job<'j> {
         self.service.opened.fetch_add(1, Ordering::Relaxed);
         if self.question.body_steps(bytes.len() as u64) <= SLICE_STEPS {
             while let Some(steps) = step(&mut search, &self.question.texts, bytes, &mut terms) {
-                self.pace.worked(steps.min(SLICE_STEPS)).await;
+                // `body_steps` counts each octet of the whole body. A step counts some of them,
+                // those of a nested message again, and four steps more for each one collected.
+                self.pace.worked(steps).await;
             }
             if let Some(terms) = terms {
                 self.collected(uid, terms).await;

@@ -14,7 +14,8 @@ use crate::offload::range_steps;
 /// Keys that one search looks up in the index. The others exclude no message.
 const ASKED_MAX: usize = 16;
 
-/// Steps for a word of a message that is added to a segment under way.
+/// Steps for a word of a message that is added to a segment under way. A message has 131,072 at
+/// most, and a slice 31,250.
 const WORD_STEPS: u64 = 64;
 
 impl Job<'_> {
@@ -32,10 +33,10 @@ impl Job<'_> {
         // The proposed messages are copied, united, subtracted from those that are covered, and
         // translated.
         let steps = 4 * range_steps(proposed + answer.covered.ranges().len());
-        self.pace.worked(steps.min(SLICE_STEPS)).await;
         let view = std::sync::Arc::clone(&self.selected.announced);
         let work = move || excluded(&question, &words, &answer).map(|uids| view.seqs_of_uids(&uids));
         let seqs = if steps <= SLICE_STEPS {
+            self.pace.worked(steps).await;
             work()
         } else {
             // Without an answer of the index all messages are read.
@@ -70,8 +71,23 @@ impl Job<'_> {
 
     /// Takes the terms of a message that was read to its end.
     pub(super) async fn collected(&mut self, uid: u32, terms: TermReader) {
-        self.pace.worked((terms.count() as u64 * WORD_STEPS).min(SLICE_STEPS)).await;
-        let full = self.collecting.as_mut().and_then(|collecting| collecting.add(uid, terms));
+        let Some(mut collecting) = self.collecting.take() else { return };
+        let steps = terms.count() as u64 * WORD_STEPS;
+        let full = if steps <= SLICE_STEPS {
+            self.pace.worked(steps).await;
+            let full = collecting.add(uid, terms);
+            self.collecting = Some(collecting);
+            full
+        } else {
+            let work = move || {
+                let full = collecting.add(uid, terms);
+                (collecting, full)
+            };
+            // If it is lost, the next search collects again.
+            let Ok((collecting, full)) = self.service.heavy.run(self.account, work).await else { return };
+            self.collecting = Some(collecting);
+            full
+        };
         if let Some(full) = full {
             Box::pin(self.build(full)).await;
         }
