@@ -14,6 +14,7 @@
 //!
 //! Lines are appended whole, so several commands at once do not mix theirs. Names are quoted and
 //! escaped. Of the address of a cluster, a line has only the scheme: its options may name secrets.
+//! Other addresses and URLs have no password, and no values of a query.
 //! A user who may write the data directory may change the file: send it elsewhere if it must be
 //! evidence. Such a user may also put another file in its place, so links and files of others are
 //! refused ([`open`]).
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use posthaste_imap_server::{AdministrativeAct, RecordOfActs};
+use posthaste_mail_model::masked;
 
 use crate::cli::{Account, Acl, AppPasswords, Check, Command, Domain, Group, Queue, Report, Sieve};
 use crate::config::Config;
@@ -224,7 +226,7 @@ fn as_typed(mut args: impl Iterator<Item = OsString>) -> String {
         line.push_str(if line.is_empty() { "" } else { " " });
         match arg.split_once("cassandra://") {
             Some((before, _)) => line.push_str(&format!("{before}cassandra://…")),
-            None => line.push_str(&shell_word(&arg)),
+            None => line.push_str(&shell_word(&masked(&arg))),
         }
     }
     line
@@ -232,7 +234,7 @@ fn as_typed(mut args: impl Iterator<Item = OsString>) -> String {
 
 /// A value as a shell takes it for one word.
 fn shell_word(value: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_".contains(c);
+    let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_…".contains(c);
     match !value.is_empty() && value.chars().all(is_plain) {
         true => Cow::Borrowed(value),
         false => Cow::Owned(format!("'{}'", value.replace('\'', r"'\''"))),
@@ -318,6 +320,26 @@ mod tests {
         let many: Vec<_> = ["import", "--account", "ana@x"].into_iter().chain(names).collect();
         let line = what(&many).unwrap();
         assert!(line.ends_with(" …") && line.len() < CHARACTERS_MAX + 100, "{}", line.len());
+    }
+
+    #[test]
+    fn an_act_has_no_password_of_an_address() {
+        let acts: [(&[&str], &str); 5] = [
+            (
+                &["account", "referral", "ana@x", "--to", "imap://u:SECRET@two.example.org/"],
+                "account referral ana@x --to imap://u:…@two.example.org/",
+            ),
+            (
+                &["account", "mailbox-referral", "ana@x", "Team", "--to=imap://u:SECRET@two/Team"],
+                "account mailbox-referral ana@x Team --to=imap://u:…@two/Team",
+            ),
+            (&["backup", "s3://u:SECRET@b"], "backup s3://u:…@b"),
+            (&["backup", "s3://b?secret=SECRET"], "backup 's3://b?secret=…'"),
+            (&["export", "./a:b@c", "--account", "ana@x"], "export ./a:b@c --account ana@x"),
+        ];
+        for (words, recorded) in acts {
+            assert_eq!(what(words).as_deref(), Some(recorded));
+        }
     }
 
     #[test]

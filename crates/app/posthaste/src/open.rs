@@ -5,6 +5,7 @@ use std::sync::Arc;
 use posthaste_authentication::DomainKeys;
 use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Quota, Renewals};
 use posthaste_directory::{Account, Directory};
+use posthaste_mail_model::masked;
 use posthaste_net::ByteBudget;
 use posthaste_store::{Engine, Report, Serve, Store, StoreError, StoreOptions};
 use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
@@ -57,8 +58,9 @@ pub fn cluster(config: &Config) -> Result<Option<Cluster>> {
     if config.engine == "embedded" {
         return match bodies {
             Some(bodies) => Err(Failure::Usage(format!(
-                "`bodies` is {bodies}, but the embedded engine keeps bodies in its own packs; leave it out, or name \
-                 a cluster with --engine"
+                "`bodies` is {}, but the embedded engine keeps bodies in its own packs; leave it out, or name a \
+                 cluster with --engine",
+                masked(bodies)
             ))),
             None => Ok(None),
         };
@@ -174,8 +176,9 @@ mod tests {
 
     #[test]
     fn the_embedded_engine_keeps_bodies_itself() {
-        let config = Config { bodies: "s3://mail".into(), ..Config::default() };
-        assert!(cluster(&config).unwrap_err().to_string().contains("name a cluster with --engine"));
+        let config = Config { bodies: "s3://u:SECRET@mail".into(), ..Config::default() };
+        let refusal = cluster(&config).unwrap_err().to_string();
+        assert!(refusal.contains("name a cluster with --engine") && !refusal.contains("SECRET"), "{refusal}");
         assert!(cluster(&Config::default()).unwrap().is_none());
     }
 }

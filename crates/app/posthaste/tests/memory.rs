@@ -31,6 +31,13 @@ fn a_worst_case_over_the_bound_is_refused_with_the_parts() {
     let plan = server.logged("memory: at most");
     assert!(plan.len() == 1 && plan[0].contains(" of 1.0 GiB: "), "{plan:?}");
     assert!(plan[0].contains("of `limits.connections`"), "{plan:?}");
+    assert!(server.stop().status.success());
+    // A level that hides it does not hide it from standard output.
+    std::fs::write(&file, "[limits]\nmemory = \"1 GiB\"\n[log]\nlevel = \"warn\"\n").unwrap();
+    let server = start(&file).expect("the level of the log changes no limit");
+    let plan = server.greeting().iter().find(|line| line.starts_with("memory: at most"));
+    assert!(plan.is_some_and(|line| line.contains(" of 1.0 GiB: ")), "{:?}", server.greeting());
+    assert!(server.logged("memory: at most").is_empty());
 }
 
 /// Connections that a server with 256 files accepts. It keeps the other half for the store and the

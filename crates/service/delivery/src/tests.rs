@@ -417,8 +417,29 @@ async fn exported_mail_is_imported_unchanged() {
             );
         }
         // Nothing is written over.
-        assert!(delivery.export(ana.id, None, format, &target, &mut |_| {}).await.is_err());
+        let again = delivery.export(ana.id, None, format, &target, &mut |_| {}).await.unwrap_err();
+        assert!(again.to_string().contains("remove it, or name another target"), "{again}");
     }
+}
+
+#[tokio::test]
+async fn no_export_follows_a_link() {
+    let (delivery, ana) = delivery().await;
+    delivery.mailboxes(ana.id).await.unwrap();
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let plant = |name: &str| std::os::unix::fs::symlink(elsewhere.path(), dir.path().join(name)).unwrap();
+    ["INBOX", "all", "one"].into_iter().for_each(plant);
+    let inbox = MailboxName::inbox();
+    for (name, mailbox, format) in [
+        ("", None, MailFormat::Maildir),
+        ("all", None, MailFormat::Mbox),
+        ("one", Some(&inbox), MailFormat::Maildir),
+    ] {
+        let target = dir.path().join(name);
+        let refused = delivery.export(ana.id, mailbox, format, &target, &mut |_| {}).await.unwrap_err();
+        assert!(refused.to_string().contains("is a symbolic link"), "{name}: {refused}");
+    }
+    assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use posthaste_mail_model::Secret;
+use posthaste_mail_model::{Secret, masked};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -52,8 +52,10 @@ impl Url {
 }
 
 impl fmt::Display for Url {
+    /// For errors and logs: without the values of the query, which may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http{}://{}{}", if self.secure { "s" } else { "" }, self.authority(), self.path)
+        let scheme = if self.secure { "https" } else { "http" };
+        f.write_str(&masked(&format!("{scheme}://{}{}", self.authority(), self.path)))
     }
 }
 
@@ -224,7 +226,7 @@ mod tests {
     #[test]
     fn urls_are_read_and_clear_text_stays_on_this_machine() {
         for (text, host, port) in [
-            ("https://id.example/introspect?x=1", "id.example", 443),
+            ("https://id.example/introspect", "id.example", 443),
             ("https://id.example:8443/", "id.example", 8443),
             ("http://127.0.0.1:9/a", "127.0.0.1", 9),
             ("http://[::1]:9/a", "::1", 9),
@@ -234,6 +236,9 @@ mod tests {
             assert_eq!((url.host.as_str(), url.port, url.to_string().as_str()), (host, port, text));
         }
         assert_eq!("https://id.example".parse::<Url>().unwrap().to_string(), "https://id.example/");
+        let with_secret: Url = "https://id.example/x?client_secret=s3cret".parse().unwrap();
+        assert_eq!(with_secret.to_string(), "https://id.example/x?client_secret=…");
+        assert!(with_secret.path.ends_with("s3cret"));
         for bad in [
             "",
             "ftp://x/",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use posthaste_mail_model::masked_text;
 use posthaste_store::Engine;
 use posthaste_store_cassandra::{BodyStorage, CassandraEngine, Options, S3};
 
@@ -31,7 +32,8 @@ impl Cluster {
         }
         let mut cluster = Self::at(&config.engine, config)?;
         let bodies = (!config.bodies.is_empty()).then(|| config.bodies.parse::<BodyStorage>());
-        let bodies = bodies.transpose().map_err(|why| Failure::Usage(format!("`bodies`: {why}")))?;
+        let wrong = |why: String| Failure::Usage(format!("`bodies`: {}", masked_text(&why)));
+        let bodies = bodies.transpose().map_err(wrong)?;
         cluster.0.bodies = bodies;
         Ok(cluster)
     }
@@ -138,6 +140,8 @@ mod tests {
         assert_eq!(options.s3, S3::default());
         config.bodies = "ftp://mail".into();
         assert!(refusal(&config).starts_with("`bodies`: `ftp://mail` is no storage of bodies"));
+        config.bodies = "s3://u:SECRET@mail".into();
+        assert!(!refusal(&config).contains("SECRET"), "{}", refusal(&config));
         config.bodies.clear();
         config.s3.access_key_id = "id".into();
         let dir = tempfile::tempdir().unwrap();

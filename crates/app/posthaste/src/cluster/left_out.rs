@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use posthaste_mail_model::masked;
 use posthaste_store::Engine;
 
 use super::SCHEME;
@@ -25,12 +26,12 @@ pub struct Cluster(Infallible);
 impl Cluster {
     /// Refuses the cluster that `engine` names.
     pub fn configured(config: &Config) -> Result<Self> {
-        Err(Failure::Usage(format!("`engine`: {}", refusal(config.clone()))))
+        Err(Failure::Usage(format!("`engine`: {}", refusal(&config.engine))))
     }
 
     /// Refuses the cluster with this address.
-    pub fn at(address: &str, config: &Config) -> Result<Self> {
-        Err(Failure::Usage(refusal(Config { engine: address.to_owned(), ..config.clone() })))
+    pub fn at(address: &str, _config: &Config) -> Result<Self> {
+        Err(Failure::Usage(refusal(address)))
     }
 
     /// Never called.
@@ -54,9 +55,9 @@ impl Cluster {
     }
 }
 
-/// Why the engine of a configuration cannot be used, without its password.
-fn refusal(config: Config) -> String {
-    let engine = config.without_secrets().engine;
+/// Why this engine cannot be used, without its password.
+fn refusal(engine: &str) -> String {
+    let engine = masked(engine);
     match engine.starts_with(SCHEME) {
         true => format!("{engine} {REMEDY}"),
         false => format!("{engine} is neither `embedded` nor {SCHEME}HOST/KEYSPACE"),

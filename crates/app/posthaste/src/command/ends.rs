@@ -13,6 +13,7 @@ use posthaste_delivery::import::copy_journals;
 use posthaste_directory::{
     Account, Directory, copy_acls, copy_annotations, copy_seen, same_acls, same_annotations,
 };
+use posthaste_mail_model::masked;
 use posthaste_store::{
     Compare, DirectoryEntry, DirectoryPages, Engine, LeftOut, Progress, StoreError, TargetIds, Transfer,
     set_directory_entry,
@@ -46,7 +47,8 @@ pub async fn open(config: &Config, place: &str, mode: OpenMode) -> Result<Arc<dy
     }
     if place.contains("://") {
         return Err(Failure::Usage(format!(
-            "{place} is neither a data directory nor a cassandra:// address"
+            "{} is neither a data directory nor a cassandra:// address",
+            masked(place)
         )));
     }
     let directory = Path::new(place);

@@ -3,9 +3,10 @@
 
 use posthaste_directory::MailboxReferral;
 use posthaste_imap_codec::MailboxUrl;
-use posthaste_mail_model::MailboxName;
+use posthaste_mail_model::{MailboxName, masked};
 
 use crate::command::names::full_name;
+use crate::command::referral::refuse_password;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
 use crate::open;
@@ -65,11 +66,13 @@ fn mailbox(given: &str) -> std::result::Result<MailboxName, String> {
 
 /// The URL of a mailbox as it is sent.
 fn url(given: &str, account: &str, hostname: &str) -> std::result::Result<String, String> {
+    refuse_password(given)?;
+    let shown = masked(given);
     let mut url = MailboxUrl::parse(given)
-        .map_err(|why| format!("--to {given}: {why}; write for example imap://mail2.example.org/Team"))?;
+        .map_err(|why| format!("--to {shown}: {why}; write for example imap://mail2.example.org/Team"))?;
     // RFC 2193 §3: no loop of referrals.
     if url.server.host.eq_ignore_ascii_case(hostname) {
-        return Err(format!("--to {given}: this is the server's own `hostname`; name another one"));
+        return Err(format!("--to {shown}: this is the server's own `hostname`; name another one"));
     }
     // RFC 2193 §3: without a user and `;AUTH=` a client might log in as anonymous.
     url.server.user.get_or_insert_with(|| account.to_owned());
@@ -96,6 +99,8 @@ mod tests {
         for wrong in ["imap://mail.example.org/Team", "imap://mail2.example.org/", "mail2/Team"] {
             assert!(url(wrong).is_err(), "{wrong}");
         }
+        let refused = url("imap://u:SECRET@two.example.org/Team").unwrap_err();
+        assert!(refused.contains("has no password") && !refused.contains("SECRET"), "{refused}");
         assert!(mailbox("inbox").is_err() && mailbox("").is_err() && mailbox("Shared/Team").is_ok());
     }
 }

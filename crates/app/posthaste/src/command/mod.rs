@@ -83,7 +83,7 @@ fn show_config(common: &Common, default: bool) -> Result<()> {
         return Ok(());
     }
     // Reading it is the test; printing it shows the values that a server started here would use.
-    println!("{:#?}", configuration(common)?.without_secrets());
+    println!("{}", configuration(common)?.shown());
     Ok(())
 }
 

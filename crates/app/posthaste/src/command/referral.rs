@@ -2,6 +2,7 @@
 
 use posthaste_directory::Referral;
 use posthaste_imap_codec::UrlServer;
+use posthaste_mail_model::masked;
 
 use crate::command::names::full_name;
 use crate::config::Config;
@@ -32,16 +33,33 @@ pub async fn run(config: &Config, name: &str, to: Option<(String, bool)>, remove
 
 /// The URL of a referral as it is sent.
 fn url(given: &str, account: &str, hostname: &str) -> std::result::Result<String, String> {
+    refuse_password(given)?;
+    let shown = masked(given);
     let mut server = UrlServer::parse(given)
-        .map_err(|why| format!("--to {given}: {why}; write for example imap://mail2.example.org/"))?;
+        .map_err(|why| format!("--to {shown}: {why}; write for example imap://mail2.example.org/"))?;
     // RFC 2221 §3: no referral to a server that answers with one.
     if server.host.eq_ignore_ascii_case(hostname) {
-        return Err(format!("--to {given}: this is the server's own `hostname`; name another one"));
+        return Err(format!("--to {shown}: this is the server's own `hostname`; name another one"));
     }
     // RFC 2221 §3: without a user and `;AUTH=` a client might log in as anonymous.
     server.user.get_or_insert_with(|| account.to_owned());
     server.mechanism.get_or_insert_with(|| "*".to_owned());
     Ok(format!("{server}/"))
+}
+
+/// An error if a URL has a password before its `@`. Everybody who may log in would see it.
+///
+/// RFC 5092 §3, §11: `enc-user` has no colon that is not percent-encoded.
+pub fn refuse_password(given: &str) -> std::result::Result<(), String> {
+    let authority = given.split_once("://").and_then(|(_, rest)| rest.split('/').next());
+    let login = authority.and_then(|authority| authority.rsplit_once('@'));
+    match login {
+        Some((login, _)) if login.contains(':') => Err(format!(
+            "--to {}: an IMAP URL has no password, and clients ask for it: write imap://USER@HOST/",
+            masked(given)
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A referral, for people.
@@ -76,5 +94,13 @@ mod tests {
         ] {
             assert!(url(wrong).is_err(), "{wrong}");
         }
+        for password in ["imap://u:SECRET@two.example.org/", "imap://u:SECRET;AUTH=*@two.example.org"] {
+            let refused = url(password).unwrap_err();
+            assert!(refused.contains("write imap://USER@HOST/") && !refused.contains("SECRET"), "{refused}");
+        }
+        // Not a URL, and not repeated either.
+        assert!(!url("imap://u:SECRET/x@two.example.org/").unwrap_err().contains("SECRET"));
+        // A colon that is encoded is part of a name.
+        assert!(url("imap://a%3Ab@two.example.org/").is_ok());
     }
 }

@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use posthaste_directory::{Format, FormatSettings, LoginSettings, Network, Precompute};
+use posthaste_mail_model::masked_text;
 use posthaste_net::SocketAddress;
 use posthaste_store::Row;
 use posthaste_store::compressed::Compression;
@@ -229,9 +230,12 @@ impl Config {
         Self::parse(file, &text)
     }
 
-    /// Reads a file's text; `file` is only for the errors.
+    /// Reads a file's text; `file` is only for the errors. These repeat values, without passwords.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        let invalid = |message: String| ConfigError::Invalid { file: file.to_owned(), message };
+        let invalid = |message: String| {
+            let message = masked_text(&message);
+            ConfigError::Invalid { file: file.to_owned(), message }
+        };
         let table: toml::Table = toml::from_str(text).map_err(|e| invalid(e.to_string()))?;
         let mut merged: toml::Table = toml::from_str(DEFAULT).map_err(|e| invalid(e.to_string()))?;
         let (known, given) = (keys(&merged), keys(&table));
@@ -254,13 +258,10 @@ impl Config {
         table.try_into()
     }
 
-    /// The settings without secrets: the address of a cluster has no password. All other secrets
-    /// are in files of their own.
-    pub fn without_secrets(mut self) -> Self {
-        if let Some((user, password)) = login(&self.engine).and_then(|login| login.split_once(':')) {
-            self.engine = self.engine.replacen(&format!("{user}:{password}@"), &format!("{user}:…@"), 1);
-        }
-        self
+    /// The settings for people: addresses and URLs without passwords, and without the values of
+    /// queries. All other secrets are in files of their own.
+    pub fn shown(&self) -> String {
+        masked_text(&format!("{self:#?}"))
     }
 
     /// Settings that a server reads only when it starts, and that differ from those of its start.
@@ -448,15 +449,43 @@ mod tests {
         assert_eq!(none.scram_iterations, None);
     }
 
+    /// A line for each key that takes text, and for the text of each list, with this value.
+    fn lines_with(table: &toml::Table, prefix: &str, value: &str) -> Vec<String> {
+        let lines = table.iter().flat_map(|(key, default)| match default {
+            toml::Value::Table(inner) => lines_with(inner, &format!("{prefix}{key}."), value),
+            toml::Value::Array(_) => vec![format!("{prefix}{key} = [{value:?}]")],
+            toml::Value::String(_) => vec![format!("{prefix}{key} = {value:?}")],
+            _ => Vec::new(),
+        });
+        lines.collect()
+    }
+
+    /// Whether a value is shown or refused, nobody reads the password that is in it.
     #[test]
-    fn shown_settings_have_no_password() {
-        let shown = |engine: &str| parse(&format!("engine = \"{engine}\"")).unwrap().without_secrets().engine;
-        assert_eq!(shown("cassandra://u:p@ss@h,i:9/mail?tls=yes"), "cassandra://u:…@h,i:9/mail?tls=yes");
-        for engine in
-            ["embedded", "cassandra://u@h:9042/mail?password-file=/f", "cassandra://[::1]:9042/mail"]
-        {
-            assert_eq!(shown(engine), engine);
+    fn no_key_shows_the_password_of_an_address() {
+        let defaults: toml::Table = toml::from_str(DEFAULT).unwrap();
+        let mut shown = 0;
+        for value in ["u:SECRET@h:25", "https://u:SECRET@h/x?client_secret=SECRET", "u:SECRET \"x@h"] {
+            let mut lines = lines_with(&defaults, "", value);
+            lines.extend([
+                format!("relay.routes = [{{ domain = \"a.example\", host = {value:?} }}]"),
+                format!("screening.milters = [{{ at = {value:?} }}]"),
+                format!("screening.block_lists = [{{ zone = {value:?} }}]"),
+                // Not TOML: the error shows the line.
+                format!("relay.smarthost = {value:?} x"),
+            ]);
+            for line in lines {
+                let text = match parse(&line) {
+                    Ok(config) => config.shown(),
+                    Err(error) => error.to_string(),
+                };
+                assert!(!text.contains("SECRET"), "{line}: {text}");
+                shown += usize::from(text.contains("u:…"));
+            }
         }
+        assert!(shown > 50, "{shown}");
+        let text = parse("oauth.introspection = \"https://h/x?client_secret=SECRET\"").unwrap().shown();
+        assert!(text.contains("\"https://h/x?client_secret=…\""), "{text}");
     }
 
     #[test]

@@ -313,6 +313,16 @@ fn a_password_of_the_configuration_is_not_printed() {
     let said = format!("{shown:?}");
     assert!(shown.status.success() && said.contains("mail:…@db1"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
+    for (section, remedy) in [
+        ("[relay]\nsmarthost = \"mail:hunter2@db1:25\"", "mail.example.net"),
+        ("[screening]\nrspamd = \"http://mail:hunter2@127.0.0.1:11333\"", "write http://HOST:PORT"),
+    ] {
+        std::fs::write(&file, section).unwrap();
+        let refused = Command::new(BINARY).arg("serve").arg("--config").arg(&file).output().unwrap();
+        let said = format!("{refused:?}");
+        assert!(refused.status.code() == Some(2) && said.contains(remedy), "{said}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
 }
 
 #[test]

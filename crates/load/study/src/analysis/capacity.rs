@@ -127,12 +127,7 @@ fn plots_per_user(each: &dyn Fn(Figure<'_>) -> Vec<Curve>) -> Vec<Plot> {
             "look-ups per user and second",
             each(&versions::look_ups),
         ),
-        plot(
-            "Server memory",
-            x,
-            "PSS, highest (MB)",
-            each(&memory_mb),
-        ),
+        plot("Server memory", x, "PSS, highest (MB)", each(&memory_mb)),
         plot(
             "Disk operations per user",
             x,

@@ -94,12 +94,7 @@ pub fn analyse(points: Points) -> Analysis {
         plot("Written to disk", x, "MB per second", by(|r| Some(rate(r, |s| &s.disk_write_bytes)? / 1e6))),
         plot("Time of SendMail, mean", x, "response time (ms)", by(|r| Some(send_mail(r).mean_ms))),
         plot("Time of SendMail, 95 %", x, "response time (ms)", by(|r| Some(send_mail(r).p95_ms))),
-        plot(
-            "Memory used",
-            x,
-            "PSS, highest (MB)",
-            by(memory_mb),
-        ),
+        plot("Memory used", x, "PSS, highest (MB)", by(memory_mb)),
     ];
     plots.push(roles_plot(points, x));
     plots.retain(|p| !p.curves.is_empty());

@@ -19,9 +19,8 @@ pub(super) struct MaildirWriter {
 }
 
 impl MaildirWriter {
-    /// A new Maildir; one that exists is an error.
+    /// A new Maildir in a folder that exists; one that exists is an error.
     pub fn create(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
         for part in ["cur", "new", "tmp"] {
             fs::create_dir(path.join(part))?;
         }

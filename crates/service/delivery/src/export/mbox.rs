@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use posthaste_mail_model::Flag;
 
@@ -15,13 +15,29 @@ use crate::format::{from_line_date, is_quotable, lines, to_lf};
 
 pub(super) struct MboxWriter {
     file: BufWriter<File>,
+    unfinished: Unfinished,
+}
+
+/// A file that is removed unless it was finished: a part of a mailbox looks like all of it, and the
+/// next export would be refused.
+struct Unfinished(Option<PathBuf>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take()
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "an unfinished mbox cannot be removed");
+        }
+    }
 }
 
 impl MboxWriter {
     /// A new file; one that exists is an error.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Self { file: BufWriter::with_capacity(1 << 20, file) })
+        let unfinished = Unfinished(Some(path.to_owned()));
+        Ok(Self { file: BufWriter::with_capacity(1 << 20, file), unfinished })
     }
 
     pub fn write(&mut self, message: &Outgoing) -> io::Result<()> {
@@ -48,7 +64,10 @@ impl MboxWriter {
     }
 
     pub fn finish(self) -> io::Result<()> {
-        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+        let Self { file, mut unfinished } = self;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        unfinished.0 = None;
+        Ok(())
     }
 }
 
@@ -68,4 +87,30 @@ fn write_flags(out: &mut impl Write, flags: &[Flag]) -> io::Result<()> {
         })
         .collect();
     if keywords.is_empty() { Ok(()) } else { writeln!(out, "X-Keywords: {}", keywords.join(" ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use posthaste_mail_model::Uid;
+
+    use super::*;
+
+    #[test]
+    fn only_a_finished_mbox_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.mbox");
+        let message =
+            Outgoing { uid: Uid::MIN, flags: Vec::new(), date: 1, bytes: Bytes::from_static(b"x\r\n") };
+        let mut writer = MboxWriter::create(&path).unwrap();
+        writer.write(&message).unwrap();
+        drop(writer);
+        assert!(!path.exists());
+        let mut writer = MboxWriter::create(&path).unwrap();
+        writer.write(&message).unwrap();
+        // The file of the first is not the second's, and stays.
+        assert!(MboxWriter::create(&path).is_err());
+        writer.finish().unwrap();
+        assert!(std::fs::read_to_string(&path).unwrap().starts_with("From - "));
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! A single mailbox is written to the named file or folder. A whole account goes into a folder:
 //! `Archive/2024` becomes `Archive/2024.mbox`, or the Maildir `Archive/2024`. No existing file is
-//! overwritten. An import of the files gives the same messages with the same flags and dates.
+//! overwritten, and no link is followed. An mbox that is not finished is removed. An import of the
+//! files gives the same messages with the same flags and dates.
 //!
 //! Others may change a mailbox meanwhile. A message that was listed and cannot be found then was
 //! expunged, or it has a new UID ([`crate::Renewals`], `posthaste convert`). Nothing
@@ -10,13 +11,14 @@
 //! with new UIDs are among them. A message that gets a new UID after it was written may be
 //! written again.
 
+mod folder;
 mod maildir;
 mod mbox;
 mod outgoing;
 mod path;
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +46,9 @@ const FAULTS_MAX: usize = 100;
 const PASSES_MAX: usize = 10;
 /// Why messages are left out after that.
 const CHANGES: &str = "others change the mailbox all the time; export it again";
+
+/// Why a mailbox is not written to a place that has mail.
+const EXISTS: &str = "it exists, and nothing is overwritten: remove it, or name another target";
 
 /// The progress of an export, and in the end its result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,13 +88,20 @@ enum Writer {
 }
 
 impl Writer {
-    fn create(format: MailFormat, path: &Path) -> io::Result<Self> {
-        if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        Ok(match format {
-            MailFormat::Mbox => Self::Mbox(mbox::MboxWriter::create(path)?),
-            MailFormat::Maildir => Self::Maildir(maildir::MaildirWriter::create(path)?),
+    /// The writer of a mailbox of the export to `target`.
+    fn create(format: MailFormat, target: &Path, path: &Path) -> io::Result<Self> {
+        let folder = match format {
+            MailFormat::Mbox => path.parent().unwrap_or(path),
+            MailFormat::Maildir => path,
+        };
+        folder::create(target, folder)?;
+        let writer = match format {
+            MailFormat::Mbox => mbox::MboxWriter::create(path).map(Self::Mbox),
+            MailFormat::Maildir => maildir::MaildirWriter::create(path).map(Self::Maildir),
+        };
+        writer.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => io::Error::other(EXISTS),
+            _ => error,
         })
     }
 
@@ -130,7 +142,12 @@ impl Delivery {
         };
         for (id, path) in chosen {
             let mailbox = self.store().open(id).await.map_err(DeliveryError::from)?;
-            export_mailbox(&mailbox, format, path, &mut report, progress).await?;
+            let writer = on_disk(&path, {
+                let (target, path) = (target.to_owned(), path.clone());
+                move || Writer::create(format, &target, &path)
+            })
+            .await?;
+            export_mailbox(&mailbox, writer, path, &mut report, progress).await?;
             report.mailboxes += 1;
         }
         Ok(report)
@@ -139,16 +156,11 @@ impl Delivery {
 
 async fn export_mailbox(
     mailbox: &Arc<Mailbox>,
-    format: MailFormat,
+    mut writer: Writer,
     path: PathBuf,
     report: &mut ExportReport,
     progress: &mut (dyn FnMut(&ExportReport) + Send),
 ) -> Result<(), ExportError> {
-    let mut writer = on_disk(&path, {
-        let path = path.clone();
-        move || Writer::create(format, &path)
-    })
-    .await?;
     let mut first = Uid::MIN;
     for pass in 1..=PASSES_MAX {
         let view = mailbox.current().await.map_err(DeliveryError::from)?;

@@ -51,8 +51,17 @@ pub enum ScanError {
 
 /// A text that is not an address of rspamd.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an address of rspamd: write http://HOST:PORT or unix:/PATH")]
-pub struct UrlError(pub String);
+pub enum UrlError {
+    /// Another one, or none at all.
+    #[error("`{0}` is not an address of rspamd: write http://HOST:PORT or unix:/PATH")]
+    Other(String),
+    /// It has a user or a password, which nothing would send.
+    #[error(
+        "the part before `@` is not sent to rspamd, whose worker `normal` needs no password: write \
+         http://HOST:PORT or unix:/PATH"
+    )]
+    Login,
+}
 
 /// Where rspamd listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,11 +81,15 @@ impl fmt::Display for Endpoint {
 
 impl Endpoint {
     fn parse(url: &str) -> Result<Self, UrlError> {
-        let wrong = || UrlError(url.to_owned());
+        let wrong = || UrlError::Other(url.to_owned());
         if let Some(path) = url.strip_prefix("unix:") {
             return if path.starts_with('/') { Ok(Self::Unix(path.to_owned())) } else { Err(wrong()) };
         }
         let uri: Uri = url.parse().map_err(|_| wrong())?;
+        // RFC 3986 §3.2.1
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(UrlError::Login);
+        }
         let is_bare = matches!(uri.path_and_query().map(|path| path.as_str()), None | Some("/"));
         let host = uri.host().filter(|_| is_bare && uri.scheme_str() == Some("http")).ok_or_else(wrong)?;
         let host = host.trim_matches(['[', ']']).to_owned();

@@ -135,6 +135,10 @@ fn addresses() {
     assert_eq!(of("http://spam.example.org"), Ok(Endpoint::Tcp("spam.example.org".to_owned(), PORT)));
     assert_eq!(of("unix:/run/rspamd.sock"), Ok(Endpoint::Unix("/run/rspamd.sock".to_owned())));
     for wrong in ["", "127.0.0.1:11333", "https://x", "http://x/checkv2", "unix:rspamd.sock", "http://"] {
-        assert_eq!(of(wrong), Err(UrlError(wrong.to_owned())), "{wrong}");
+        assert_eq!(of(wrong), Err(UrlError::Other(wrong.to_owned())), "{wrong}");
+    }
+    for login in ["http://u:secret@127.0.0.1:11333", "http://u@[::1]:5/", "http://:secret@x"] {
+        let refused = of(login).unwrap_err();
+        assert!(refused == UrlError::Login && !refused.to_string().contains("secret"), "{login}: {refused}");
     }
 }

@@ -74,12 +74,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     if let Some(warning) = plan.warning() {
         tracing::warn!("{warning}");
     }
-    tracing::info!(
-        "memory: at most {} of {}: {}",
-        memory::size(plan.worst_case()),
-        memory::size(plan.memory),
-        plan.parts()
-    );
+    report(&plan);
     plan.connections = with_files(plan.connections);
     privileges::refuse_new_ones()?;
     let identity = Identity::of(&config)?;
@@ -94,6 +89,18 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let work: Pin<Box<dyn Future<Output = Result<()>>>> =
         Box::pin(serve(config, common, options, level, plan, becomes));
     runtime.block_on(work)
+}
+
+/// Logs the worst case of memory, which an administrator compares with the machine. If the level of
+/// the log hides it, it goes to standard output, as the line `ready` does.
+fn report(plan: &Plan) {
+    let (most, bound) = (memory::size(plan.worst_case()), memory::size(plan.memory));
+    let line = format!("memory: at most {most} of {bound}: {}", plan.parts());
+    if tracing::enabled!(tracing::Level::INFO) {
+        tracing::info!("{line}");
+    } else {
+        logging::say(&line);
+    }
 }
 
 /// Logs each poll of a session or background task that computes for longer than configured. The
