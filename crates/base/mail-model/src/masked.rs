@@ -8,8 +8,10 @@
 const MASK: &str = "…";
 /// What precedes an address without being the user of a login.
 const NO_USERS: [&str; 2] = ["mailto:", "unix:"];
-/// What a value in a text is quoted with.
-const QUOTES: [char; 2] = ['"', '`'];
+/// What a value in a text is quoted with. In a word the last one is an apostrophe.
+const QUOTES: [char; 3] = ['"', '`', '\''];
+/// What precedes a quoted value without a blank (TOML).
+const BEFORE_QUOTES: [char; 4] = ['=', '[', ',', '('];
 
 /// An address or a URL without its password (`scheme://user:password@host`, `user:password@host`),
 /// and without the values of its query.
@@ -25,7 +27,7 @@ pub fn masked(value: &str) -> String {
     let (login, host) = place.split_at(at.unwrap_or(0));
     let place = match login.split_once(':') {
         // In a path, and after the words of a text, a colon does not begin a password.
-        Some((user, password)) if is_url || !(user.contains('/') || password.starts_with(' ')) => {
+        Some((user, password)) if is_url || !(user.starts_with(['/', '.']) || password.starts_with(' ')) => {
             format!("{user}:{MASK}{host}")
         }
         _ => place.to_owned(),
@@ -80,8 +82,21 @@ fn piece_len(text: &str) -> usize {
     match text.chars().next() {
         Some(quote) if QUOTES.contains(&quote) => quoted_len(text, quote),
         Some(blank) if blank.is_whitespace() => blank.len_utf8(),
-        _ => text.find(|c: char| c.is_whitespace() || QUOTES.contains(&c)).unwrap_or(text.len()),
+        _ => word_len(text),
     }
+}
+
+/// The length of a word. A blank or a quoted value ends it.
+fn word_len(text: &str) -> usize {
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        let begins_value = c != '\'' || before.is_some_and(|before| BEFORE_QUOTES.contains(&before));
+        if c.is_whitespace() || (QUOTES.contains(&c) && begins_value) {
+            return at;
+        }
+        before = Some(c);
+    }
+    text.len()
 }
 
 /// The length of a quoted value with its quotes. One without an end takes the rest of its line.
@@ -115,6 +130,7 @@ mod tests {
             ("https://h/x?secret=a@b", "https://h/x?…"),
             ("https://h/x#token=a", "https://h/x#token=…"),
             ("user:p@host:25", "user:…@host:25"),
+            ("DOMAIN/user:p@host:25", "DOMAIN/user:…@host:25"),
             ("u:p://q@host", "u:…@host"),
             (":p@host", ":…@host"),
             ("mailto:a:p@host", "mailto:a:…@host"),
@@ -150,6 +166,8 @@ mod tests {
             ("`https://h/?a=b` is not a URL; see ana@x", "`https://h/?a=…` is not a URL; see ana@x"),
             ("ask: `a`:b@c  \"\" \"x", "ask: `a`:…@c  \"\" \"x"),
             ("1 | a = \"u:p q@h\n  | ^ b@c", "1 | a = \"u:…@h\n  | ^ b@c"),
+            ("a = 'u:p q@h' b='u:p q@h'", "a = 'u:…@h' b='u:…@h'"),
+            ("the server's ana@x", "the server's ana@x"),
         ] {
             assert_eq!(masked_text(text), shown);
         }

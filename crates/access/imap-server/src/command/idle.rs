@@ -37,10 +37,11 @@ pub(super) async fn run(session: &mut Session, tag: &Tag) -> Result<Reply, Failu
     // Known changes are reported after the continuation. Some clients wait for a response from
     // there on, and would not end their IDLE for one that came before.
     session.wire.say_continue("idling");
-    // Boxed, as below: a session that idles would hold its state.
-    Box::pin(announce::all(session, Numbers::Free, Some(tag))).await?;
+    // Before the known changes are reported, so that no change in between is missed.
     let mut watch = watch_of(session);
     let mut shared = session.is_in_mailbox_of_others().then(|| Box::new(session.service.shared.watch()));
+    // Boxed, as below: a session that idles would hold its state.
+    Box::pin(announce::all(session, Numbers::Free, Some(tag))).await?;
     loop {
         match session.wire.line() {
             Some(Line::Whole(line)) => return end(&line),

@@ -500,7 +500,8 @@ impl<'v> Walk<'v> {
         faults.unreadable.extend(unreadable.iter());
         // More only with a summary of megabytes. Before it a pass has less than a slice. Then come
         // 2.6 million steps for the longest summary. What the command does with it is a slice at
-        // most, or it defers the message. So a pass takes under 7 ms.
+        // most, or it defers the message. So a pass takes under 7 ms, and under 9 ms with the slice
+        // that was not full before it.
         pace.worked((pass.steps + done as u64 * SHOWN_STEPS).min(STEPS_MAX)).await;
         Ok(())
     }

@@ -513,11 +513,11 @@ impl Wire {
             self.out.extend_from_slice(bytes);
             return self.relieve().await;
         }
-        let within = self.write_within();
         if !self.out.is_empty() {
-            self.transport.write(&self.out, Then::More, within).await?;
+            self.send_pieces().await?;
             self.out.clear();
         }
+        let within = self.write_within();
         for piece in bytes.chunks(PUT_BYTES) {
             self.transport.write(piece, Then::More, within).await?;
             self.pace.worked(piece.len() as u64).await;

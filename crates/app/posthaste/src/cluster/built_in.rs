@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use posthaste_mail_model::masked_text;
+use posthaste_mail_model::{masked, masked_text};
 use posthaste_store::Engine;
 use posthaste_store_cassandra::{BodyStorage, CassandraEngine, Options, S3};
 
@@ -32,7 +32,11 @@ impl Cluster {
         }
         let mut cluster = Self::at(&config.engine, config)?;
         let bodies = (!config.bodies.is_empty()).then(|| config.bodies.parse::<BodyStorage>());
-        let wrong = |why: String| Failure::Usage(format!("`bodies`: {}", masked_text(&why)));
+        // Its error may name a part of a password, if one has a slash.
+        let wrong = |why: String| match config.bodies.contains('@') {
+            true => Failure::Usage(format!("`bodies`: {} is not s3://BUCKET", masked(&config.bodies))),
+            false => Failure::Usage(format!("`bodies`: {}", masked_text(&why))),
+        };
         let bodies = bodies.transpose().map_err(wrong)?;
         cluster.0.bodies = bodies;
         Ok(cluster)

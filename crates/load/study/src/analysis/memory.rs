@@ -114,7 +114,7 @@ pub fn analyse(points: Points) -> Analysis {
     }
 }
 
-fn memory_mb(place: &PointRuns) -> String {
+fn memory_cell(place: &PointRuns) -> String {
     place.point.at.get("memory_mb").map_or("–".into(), f64::to_string)
 }
 
@@ -147,7 +147,7 @@ fn times_table(points: Points) -> Table {
         };
         vec![
             place.point.server.clone(),
-            memory_mb(place),
+            memory_cell(place),
             by.map_or("–".to_owned(), |by| format!("by {by}")),
             sent(|mail| mail.mean_ms),
             sent(|mail| mail.p95_ms),
@@ -180,7 +180,7 @@ fn role_names<'r>(runs: impl Iterator<Item = &'r RunResult>) -> Vec<String> {
 fn roles_table(points: Points) -> Table {
     let mut rows = Vec::new();
     for place in points.places() {
-        let (server, memory) = (place.point.server.clone(), memory_mb(&place));
+        let (server, memory) = (place.point.server.clone(), memory_cell(&place));
         for name in role_names(place.runs.iter().copied()) {
             let percent = place.cell(|run| roles::percent(run, &name));
             let seconds = place.cell(|run| roles::seconds(run, &name));

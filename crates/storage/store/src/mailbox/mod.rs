@@ -227,8 +227,10 @@ impl Mailbox {
 
     /// A watch that waits for the next change.
     pub fn watch(self: &Arc<Self>) -> Watch {
+        // Before the session counts as one that waits: the poll that begins then must find it.
+        let news = self.published.news.subscribe();
         let _waiting = self.state.context.waiting();
-        Watch { mailbox: Arc::clone(self), news: self.published.news.subscribe(), _waiting }
+        Watch { mailbox: Arc::clone(self), news, _waiting }
     }
 
     /// UIDs of messages reported to no session yet. Claims nothing (EXAMINE, RFC 3501 §6.3.2).

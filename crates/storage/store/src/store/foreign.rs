@@ -26,9 +26,9 @@ impl Store {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            ticks.tick().await;
             // Cannot fail: the sender is in the context.
             let _ = waiting.wait_for(|sessions| *sessions > 0).await;
-            ticks.tick().await;
             let epoch = self.engine().epoch();
             if epoch.is_some() && epoch == seen {
                 continue;
