@@ -9,6 +9,7 @@ use posthaste_mail_model::BodyId;
 use tokio::sync::watch;
 
 use crate::changed::ChangedMailboxes;
+use crate::counted_in::CountedIn;
 use crate::engine::{BodyRange, Engine, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::follow::Followers;
@@ -100,22 +101,6 @@ pub(crate) struct Context {
     underway: watch::Sender<usize>,
     /// Sessions that wait for changes.
     waiting: watch::Sender<usize>,
-}
-
-/// Adds one to a number until it is dropped.
-pub(crate) struct CountedIn(watch::Sender<usize>);
-
-impl CountedIn {
-    fn of(number: &watch::Sender<usize>) -> Self {
-        number.send_modify(|n| *n += 1);
-        Self(number.clone())
-    }
-}
-
-impl Drop for CountedIn {
-    fn drop(&mut self) {
-        self.0.send_modify(|n| *n -= 1);
-    }
 }
 
 impl Context {

@@ -17,7 +17,7 @@ use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq, Uid};
 use tokio::sync::watch;
 
-use crate::context::CountedIn;
+use crate::counted_in::CountedIn;
 use crate::head::{Counts, MailboxHead};
 use crate::list::{MailboxEntry, MailboxList};
 

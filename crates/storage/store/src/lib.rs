@@ -15,6 +15,7 @@ mod change;
 mod changed;
 pub mod compressed;
 mod context;
+mod counted_in;
 mod engine;
 mod entry;
 mod error;

@@ -2,8 +2,8 @@
 //!
 //! A single mailbox is written to the named file or folder. A whole account goes into a folder:
 //! `Archive/2024` becomes `Archive/2024.mbox`, or the Maildir `Archive/2024`. No existing file is
-//! overwritten, and no link at or below that place is followed. An mbox that is not finished is removed. An import of the
-//! files gives the same messages with the same flags and dates.
+//! overwritten, and no link at or below that place is followed. An mbox that is not finished is
+//! removed. An import of the files gives the same messages with the same flags and dates.
 //!
 //! Others may change a mailbox meanwhile. A message that was listed and cannot be found then was
 //! expunged, or it has a new UID ([`crate::Renewals`], `posthaste convert`). Nothing

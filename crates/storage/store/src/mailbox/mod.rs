@@ -34,7 +34,8 @@ use posthaste_mail_model::{AccountId, BodyId, Flag, FlagSet, Keyword, MailboxId,
 use posthaste_metrics::Counter;
 use tokio::sync::watch;
 
-use crate::context::{Context, CountedIn};
+use crate::context::Context;
+use crate::counted_in::CountedIn;
 use crate::engine::{BodyRange, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
 use crate::pinned::PinnedBody;
