@@ -26,5 +26,5 @@ pub use gate::{Closed, Gate};
 pub use gauge::Gauge;
 pub use neighbour::{Neighbour, Times};
 pub use posthaste_testkit::Poll;
-pub use row::{Row, Rules, try_attack};
+pub use row::{ALONE_FOR, Row, Rules, try_attack};
 pub use stage::{Scale, Stage};

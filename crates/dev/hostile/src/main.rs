@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use posthaste_hostile::{ATTACKS, Attack, Row, Rules, Scale, Stage, try_attack};
+use posthaste_hostile::{ALONE_FOR, ATTACKS, Attack, Row, Rules, Scale, Stage, try_attack};
 use posthaste_testkit::ServerBuilder;
 
 /// Attacks a server of its own in every way that is known here, one after the other, and prints a
@@ -14,10 +14,11 @@ use posthaste_testkit::ServerBuilder;
 /// A well-behaved neighbour lists its mailbox of 200 messages all the while. For each attack the
 /// table has the server's answer. It has the neighbour's times: the median and the worst, and
 /// without the waits of both for a processor what 99 of 100 took, and the worst. Each row also has
-/// the figures of ten seconds in which it was alone. Then come the server's memory above its level
-/// just before, and the bound of that. Then comes the CPU time that the server took after the
-/// attacker had left. Last is the longest poll of a session or background task: the CPU time of
-/// its thread, if it was over 5 ms.
+/// the figures of ten seconds in which it was alone: before the attacks, or right after this one if
+/// they were slower and the row would break a rule. A processor may change its speed. Then come the
+/// server's memory above its level just before, and the bound of that. Then comes the CPU time that
+/// the server took after the attacker had left. Last is the longest poll of a session or background
+/// task: the CPU time of its thread, if it was over 5 ms.
 ///
 /// An attack is held if the server lives. Somebody else must have logged in and got a message
 /// during it, and can log in afterwards. Each listing must have been right, and memory must have
@@ -128,7 +129,7 @@ fn run(arguments: &Arguments) -> std::io::Result<bool> {
 /// priority.
 fn times(arguments: &Arguments, stage: &Stage) -> std::io::Result<Rules> {
     stage.neighbour.take_times();
-    std::thread::sleep(Duration::from_secs(10));
+    std::thread::sleep(ALONE_FOR);
     let alone = stage.neighbour.take_times();
     // On Linux this is about the calling thread alone.
     rustix::process::setpriority_process(None, 10)?;
