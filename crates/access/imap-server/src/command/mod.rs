@@ -131,7 +131,7 @@ async fn finish(
     if changes_list(rule.name)
         && let Some(notify) = &mut session.notify
     {
-        notify.adopt_list();
+        notify.adopt_list().await;
     }
     match announce::all(session, rule.numbers, Some(&tag)).await {
         Ok(()) => {}

@@ -79,7 +79,7 @@ impl Notify {
         let own_list = watch.list();
         let mut others = FollowedMailboxes::begin(asker, &request.groups, &own_list).await?;
         let list = match &mut others {
-            Some(others) => others.list_with(&own_list),
+            Some(others) => Box::pin(others.list_with(&own_list)).await,
             None => Arc::clone(&own_list),
         };
         let annotations = match request.annotations() {
@@ -113,15 +113,16 @@ impl Notify {
 
     /// Takes over the list of names: changes by this session's own client are not reported to it
     /// (RFC 5465 §5).
-    pub(crate) fn adopt_list(&mut self) {
+    pub(crate) async fn adopt_list(&mut self) {
         self.own_list = self.watch.list();
-        self.list = self.list_now();
+        self.list = self.list_now().await;
     }
 
     /// The list whose names the client would know after a report.
-    fn list_now(&mut self) -> Arc<MailboxList> {
+    async fn list_now(&mut self) -> Arc<MailboxList> {
         match &mut self.others {
-            Some(others) => others.list_with(&self.own_list),
+            // Boxed: few sessions need it.
+            Some(others) => Box::pin(others.list_with(&self.own_list)).await,
             None => Arc::clone(&self.own_list),
         }
     }

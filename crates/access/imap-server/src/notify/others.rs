@@ -14,6 +14,7 @@ use posthaste_store::{AccountWatch, MailboxEntry, MailboxList, MailboxNews, OwnA
 use tokio::sync::watch;
 
 use super::group::Group;
+use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, LISTED_MAX};
 use crate::rights::Act;
@@ -21,6 +22,11 @@ use crate::rights::Act;
 /// Accounts of others that one session follows at most. The heads of all their mailboxes are kept,
 /// once for all sessions that follow them.
 const OWNERS_MAX: usize = 100;
+
+/// Steps of copying an entry of a list, or of looking at its rights.
+const ENTRY_STEPS: u64 = 300;
+/// Steps of sorting an entry into lists that are sorted.
+const SORTED_STEPS: u64 = 100;
 
 /// The followed mailboxes other than the user's own.
 pub(super) struct FollowedMailboxes {
@@ -109,27 +115,35 @@ impl FollowedMailboxes {
     }
 
     /// The user's own mailboxes, and those of others that may be listed. The same list while
-    /// nothing has changed.
-    pub(super) fn list_with(&mut self, own: &Arc<MailboxList>) -> Arc<MailboxList> {
+    /// nothing has changed. It pauses for other tasks: the owners may have a million mailboxes.
+    pub(super) async fn list_with(&mut self, own: &Arc<MailboxList>) -> Arc<MailboxList> {
         let theirs: Vec<_> = self.owners.values().map(AccountWatch::list).collect();
         if let Some(listed) = &self.listed
             && listed.is_of(own, &self.visible, &theirs)
         {
             return Arc::clone(&listed.list);
         }
+        let (mut room, mut pace) = (LISTED_MAX, Pace::default());
         let mut all = MailboxList::clone(own);
-        let mut room = LISTED_MAX;
+        pace.worked(all.entries.len() as u64 * ENTRY_STEPS).await;
         let owners = self.owners.keys().zip(&theirs);
         let mut owners: Vec<_> = owners.filter_map(|(id, list)| Some((self.owner(*id)?, list))).collect();
         // In the order of LIST.
         owners.sort_by_cached_key(|(owner, _)| (owner.mailboxes(), owner.top()));
         for (owner, list) in owners {
-            let listed = list.entries.iter().filter(|entry| owner.rights(entry.id).contains(Rights::LOOKUP));
-            for entry in listed.take(room) {
-                all.entries.extend(shown(owner, entry));
-                room -= 1;
+            for entry in &list.entries {
+                if room == 0 {
+                    break;
+                }
+                pace.worked(ENTRY_STEPS).await;
+                if owner.rights(entry.id).contains(Rights::LOOKUP) {
+                    all.entries.extend(shown(owner, entry));
+                    room -= 1;
+                }
             }
         }
+        // The lists of accounts are sorted: few comparisons are left.
+        pace.worked(all.entries.len() as u64 * SORTED_STEPS).await;
         all.entries.sort_by(|a, b| a.name.cmp(&b.name));
         let (list, own, visible) = (Arc::new(all), Arc::clone(own), Arc::clone(&self.visible));
         self.listed = Some(CombinedList { list: Arc::clone(&list), own, visible, theirs });

@@ -164,7 +164,7 @@ impl Notify {
         {
             news.mailboxes.push(left);
         }
-        let list = self.list_now();
+        let list = self.list_now().await;
         if !Arc::ptr_eq(&self.list, &list) {
             let old = std::mem::replace(&mut self.list, list);
             if self.request.names() {
