@@ -22,14 +22,14 @@ use crate::selected::Selected;
 use crate::service::ImapService;
 
 /// Mailboxes of others that LIST shows at most: more than anybody reads, and little enough to sort.
-pub(crate) const LISTED_MAX: usize = 10_000;
+const LISTED_MAX: usize = 10_000;
 
 /// Entries of a list that are copied or sorted on the session's thread at most. More of them are
 /// another thread's work.
 const ENTRIES_HERE_MAX: usize = 1000;
 
 /// Steps of copying an entry of a list, and of sorting it in.
-const ENTRY_STEPS: u64 = 300;
+pub(crate) const ENTRY_STEPS: u64 = 300;
 
 /// The user whose session this is.
 #[derive(Clone, Copy)]
@@ -222,20 +222,20 @@ impl<'s> Asker<'s> {
             let theirs = self.service.store.list(owner.account.id).await?;
             let count = theirs.entries.len();
             if count <= ENTRIES_HERE_MAX {
-                all.add(owner, &theirs);
+                all.add(owner, &theirs.entries);
                 pace.worked(count as u64 * ENTRY_STEPS).await;
                 continue;
             }
             let (visible, top) = (Arc::clone(&visible), top.to_owned());
             let work = move || {
                 if let Some(owner) = visible.owner_below(&top) {
-                    all.add(owner, &theirs);
+                    all.add(owner, &theirs.entries);
                 }
                 all
             };
             all = self.service.heavy.run(self.login.id, work).await?;
         }
-        let count = all.list.entries.len();
+        let count = all.len();
         let list = self.with_entries(count, &mut pace, move || all.sorted()).await?;
         Ok(ShownList { list, visible })
     }
@@ -256,8 +256,14 @@ impl<'s> Asker<'s> {
     }
 }
 
+/// The entry by the name under which the user knows the mailbox. Sent and Trash of others are not
+/// one's own.
+pub(crate) fn shown_entry(owner: &Owner, entry: &MailboxEntry) -> Option<MailboxEntry> {
+    Some(MailboxEntry { name: owner.shown(&entry.name)?, special_use: None, ..entry.clone() })
+}
+
 /// A list to which the mailboxes of others are added.
-struct CombinedList {
+pub(crate) struct CombinedList {
     list: MailboxList,
     /// How many more it may have.
     room: usize,
@@ -265,22 +271,26 @@ struct CombinedList {
 
 impl CombinedList {
     /// The user's own mailboxes.
-    fn of(own: &MailboxList) -> Self {
+    pub(crate) fn of(own: &MailboxList) -> Self {
         Self { list: own.clone(), room: LISTED_MAX }
     }
 
-    /// Adds those that an owner shows.
-    fn add(&mut self, owner: &Owner, theirs: &MailboxList) {
-        for entry in &theirs.entries {
+    /// How many mailboxes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.list.entries.len()
+    }
+
+    /// Adds those of these mailboxes that their owner shows.
+    pub(crate) fn add(&mut self, owner: &Owner, theirs: &[MailboxEntry]) {
+        for entry in theirs {
             if self.room == 0 {
                 return;
             }
             if !owner.rights(entry.id).contains(Rights::LOOKUP) {
                 continue;
             }
-            if let Some(name) = owner.shown(&entry.name) {
-                // Sent and Trash of others are not one's own.
-                self.list.entries.push(MailboxEntry { name, special_use: None, ..entry.clone() });
+            if let Some(entry) = shown_entry(owner, entry) {
+                self.list.entries.push(entry);
                 self.room -= 1;
             }
         }
@@ -288,7 +298,7 @@ impl CombinedList {
 
     /// The list, whose names are in order. The lists of accounts are sorted: few comparisons are
     /// left.
-    fn sorted(mut self) -> Arc<MailboxList> {
+    pub(crate) fn sorted(mut self) -> Arc<MailboxList> {
         self.list.entries.sort_by(|a, b| a.name.cmp(&b.name));
         Arc::new(self.list)
     }

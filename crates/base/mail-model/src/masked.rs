@@ -21,8 +21,8 @@ pub fn masked(value: &str) -> String {
     // RFC 3986 §3.4, §3.5
     let end = rest.find(['?', '#']).filter(|_| is_url).unwrap_or(rest.len());
     let (place, query) = rest.split_at(end);
-    // RFC 3986 §3.2.1: the login ends at `@`. One after the place means that the password has a `?`
-    // or a `#` that is not percent-encoded.
+    // RFC 3986 §3.2.1: the login ends at `@`. If that is in the query, the password has a `?` or a
+    // `#` that is not percent-encoded.
     let at = place.rfind('@').or_else(|| query.contains('@').then_some(place.len()));
     let (login, host) = place.split_at(at.unwrap_or(0));
     let place = match login.split_once(':') {

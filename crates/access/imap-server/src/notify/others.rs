@@ -10,21 +10,21 @@ use std::sync::Arc;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
 use posthaste_sharing::{Owner, SharedMailboxes, Visible};
-use posthaste_store::{AccountWatch, MailboxEntry, MailboxList, MailboxNews, OwnArrivals};
+use posthaste_store::{AccountWatch, MailboxList, MailboxNews, OwnArrivals};
 use tokio::sync::watch;
 
 use super::group::Group;
 use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
-use crate::resolve::{Asker, LISTED_MAX};
+use crate::resolve::{Asker, CombinedList, ENTRY_STEPS, shown_entry};
 use crate::rights::Act;
 
 /// Accounts of others that one session follows at most. The heads of all their mailboxes are kept,
 /// once for all sessions that follow them.
 const OWNERS_MAX: usize = 100;
 
-/// Steps of copying an entry of a list, or of looking at its rights.
-const ENTRY_STEPS: u64 = 300;
+/// Entries that are added between two counts of steps: less than a slice.
+const ENTRIES_AT_ONCE: usize = 1000;
 /// Steps of sorting an entry into lists that are sorted.
 const SORTED_STEPS: u64 = 100;
 
@@ -37,17 +37,17 @@ pub(super) struct FollowedMailboxes {
     /// Whether it is time to look for those of other processes.
     look: bool,
     /// The last list, and the input that it was made from.
-    listed: Option<CombinedList>,
+    listed: Option<KeptList>,
 }
 
-struct CombinedList {
+struct KeptList {
     list: Arc<MailboxList>,
     own: Arc<MailboxList>,
     visible: Arc<Visible>,
     theirs: Vec<Arc<MailboxList>>,
 }
 
-impl CombinedList {
+impl KeptList {
     fn is_of(&self, own: &Arc<MailboxList>, visible: &Arc<Visible>, theirs: &[Arc<MailboxList>]) -> bool {
         Arc::ptr_eq(&self.own, own)
             && Arc::ptr_eq(&self.visible, visible)
@@ -123,30 +123,22 @@ impl FollowedMailboxes {
         {
             return Arc::clone(&listed.list);
         }
-        let (mut room, mut pace) = (LISTED_MAX, Pace::default());
-        let mut all = MailboxList::clone(own);
-        pace.worked(all.entries.len() as u64 * ENTRY_STEPS).await;
+        let (mut all, mut pace) = (CombinedList::of(own), Pace::default());
+        pace.worked(all.len() as u64 * ENTRY_STEPS).await;
         let owners = self.owners.keys().zip(&theirs);
         let mut owners: Vec<_> = owners.filter_map(|(id, list)| Some((self.owner(*id)?, list))).collect();
         // In the order of LIST.
         owners.sort_by_cached_key(|(owner, _)| (owner.mailboxes(), owner.top()));
         for (owner, list) in owners {
-            for entry in &list.entries {
-                if room == 0 {
-                    break;
-                }
-                pace.worked(ENTRY_STEPS).await;
-                if owner.rights(entry.id).contains(Rights::LOOKUP) {
-                    all.entries.extend(shown(owner, entry));
-                    room -= 1;
-                }
+            for entries in list.entries.chunks(ENTRIES_AT_ONCE) {
+                all.add(owner, entries);
+                pace.worked(entries.len() as u64 * ENTRY_STEPS).await;
             }
         }
-        // The lists of accounts are sorted: few comparisons are left.
-        pace.worked(all.entries.len() as u64 * SORTED_STEPS).await;
-        all.entries.sort_by(|a, b| a.name.cmp(&b.name));
-        let (list, own, visible) = (Arc::new(all), Arc::clone(own), Arc::clone(&self.visible));
-        self.listed = Some(CombinedList { list: Arc::clone(&list), own, visible, theirs });
+        pace.worked(all.len() as u64 * SORTED_STEPS).await;
+        let list = all.sorted();
+        let (own, visible) = (Arc::clone(own), Arc::clone(&self.visible));
+        self.listed = Some(KeptList { list: Arc::clone(&list), own, visible, theirs });
         list
     }
 
@@ -207,16 +199,10 @@ impl FollowedMailboxes {
     }
 }
 
-/// The entry by the name under which the user knows the mailbox. Sent and Trash of others are not
-/// one's own.
-fn shown(owner: &Owner, entry: &MailboxEntry) -> Option<MailboxEntry> {
-    Some(MailboxEntry { name: owner.shown(&entry.name)?, special_use: None, ..entry.clone() })
-}
-
 fn as_shown(visible: &Visible, news: MailboxNews) -> Option<MailboxNews> {
     let owner = visible.owner_of(news.entry.id)?;
     let needed = Rights::LOOKUP.union(Act::Read.needs());
     let may_read = owner.rights(news.entry.id).contains(needed);
-    let entry = shown(owner, &news.entry).filter(|_| may_read)?;
+    let entry = shown_entry(owner, &news.entry).filter(|_| may_read)?;
     Some(MailboxNews { entry, ..news })
 }
