@@ -221,7 +221,8 @@ fn found(flags: u8, address: &str) -> Result<Target, ResolveError> {
     if flags & 8 != 0 {
         return Err(ResolveError::NoSuchUser);
     }
-    let recipient = Recipient { account: account(1), address: Address::parse(address)?, detail: None };
+    let address = Address::parse(address)?;
+    let recipient = Recipient { account: Arc::new(account(1)), address, detail: None };
     Ok(Target::Account(recipient))
 }
 

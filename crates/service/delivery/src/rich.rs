@@ -169,7 +169,7 @@ impl Delivery {
         }
         let mut rich = None;
         if self.may_be_rich(&bytes).await {
-            let accounts = recipients.iter().map(|recipient| &recipient.account);
+            let accounts = recipients.iter().map(|recipient| &*recipient.account);
             if let Some(first) = self.unconverted(accounts, &bytes, (Vec::new(), None)) {
                 let (default, others) = (self.options().format, Vec::new());
                 return Ok(StoredForms { served: bytes, is_rich: true, default, first, others, _held: None });

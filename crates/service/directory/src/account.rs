@@ -3,6 +3,8 @@
 use posthaste_mail_model::AccountId;
 use serde::{Deserialize, Serialize};
 
+use crate::memory::{ARC_BYTES, allocated};
+
 /// The form in which an account's new messages are stored. A change affects only mail that comes
 /// after it. Clients see the same bytes in every form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -199,6 +201,22 @@ impl Account {
     /// The domain of the account's name; `None` for a plain name.
     pub fn domain(&self) -> Option<&str> {
         self.name.rsplit_once('@').map(|(_, domain)| domain)
+    }
+
+    /// Bytes of memory that an account in an `Arc` takes, with all that belongs to it.
+    pub fn memory_bytes(&self) -> usize {
+        let text = |text: &String| allocated(text.capacity());
+        let forward = self.forward.as_deref().map_or(0, |Forward { to, .. }| {
+            let list = allocated(size_of::<Forward>()) + allocated(to.capacity() * size_of::<String>());
+            list + to.iter().map(text).sum::<usize>()
+        });
+        let referral = self.referral.as_deref();
+        let referral = referral.map_or(0, |one| allocated(size_of::<Referral>()) + text(&one.url));
+        let of_mailboxes = self.mailbox_referrals.iter().map(|one| text(&one.mailbox) + text(&one.url));
+        let of_mailboxes = allocated(size_of_val(&*self.mailbox_referrals)) + of_mailboxes.sum::<usize>();
+        let script = allocated(size_of::<ScriptState>()) + self.scripts.active.as_ref().map_or(0, text);
+        let own = allocated(ARC_BYTES + size_of::<Self>()) + text(&self.name);
+        own + script + forward + referral + of_mailboxes
     }
 
     /// Whether the account may set the quotas of that account. Both must have the same domain.

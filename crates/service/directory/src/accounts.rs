@@ -1,5 +1,6 @@
 //! Accounts made, changed, listed and removed, with everything that belongs to them.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_recursion::async_recursion as boxed;
@@ -61,7 +62,7 @@ impl Directory {
             credentials,
         );
         match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
-            CommitOutcome::Done => Ok(stored.account),
+            CommitOutcome::Done => Ok(Arc::unwrap_or_clone(stored.account)),
             CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
         }
     }
@@ -82,14 +83,16 @@ impl Directory {
         self.scripts.adopt(&from.scripts, stored.account.id, id).await?;
         // A right over one domain gives no right over another.
         let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
-        stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
+        let adopted = Arc::unwrap_or_clone(stored.account);
+        let name = address.to_string();
+        stored.account = Arc::new(Account { id, name, version: 1, sets_quotas, ..adopted });
         stored.certificates = self.certificates.free(address.as_str(), stored.certificates).await?;
         // Before the account: otherwise a crash would leave it without them permanently.
         for fingerprint in &stored.certificates {
             self.certificates.put_key(address.as_str(), fingerprint).await?;
         }
         match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
-            CommitOutcome::Done => Ok(stored.account),
+            CommitOutcome::Done => Ok(Arc::unwrap_or_clone(stored.account)),
             CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
         }
     }
@@ -99,7 +102,7 @@ impl Directory {
     #[boxed]
     pub async fn account(&self, name: &str) -> Result<Option<Account>> {
         let address = parse_address(name)?;
-        Ok(self.records.stored(address.as_str()).await?.map(|stored| stored.account))
+        Ok(self.records.account(address.as_str()).await?.map(Arc::unwrap_or_clone))
     }
 
     /// Accounts by name, those after `after`, at most `limit`.
@@ -107,7 +110,8 @@ impl Directory {
     pub async fn accounts(&self, after: Option<&str>, limit: usize) -> Result<Vec<Account>> {
         let after = after.map(record::account_key);
         let entries = self.records.scan(record::ACCOUNT_PREFIX, after.as_deref(), limit).await?;
-        entries.iter().map(|entry| Stored::read(entry).map(|stored| stored.account)).collect()
+        let account = |entry| Stored::read(entry).map(|stored| Arc::unwrap_or_clone(stored.account));
+        entries.iter().map(account).collect()
     }
 
     /// Changes an account's settings.
@@ -115,7 +119,7 @@ impl Directory {
     pub async fn set(&self, name: &str, change: AccountChange) -> Result<Account> {
         self.records
             .update(name, |stored| {
-                let account = &mut stored.account;
+                let account = Arc::make_mut(&mut stored.account);
                 account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
                 account.quota_messages = change.quota_messages.unwrap_or(account.quota_messages);
                 let limits = &mut account.command_limits;
@@ -141,7 +145,7 @@ impl Directory {
         self.records
             .update(name, |stored| {
                 stored.credentials = credentials.clone();
-                stored.account.password_changes += 1;
+                Arc::make_mut(&mut stored.account).password_changes += 1;
             })
             .await
     }
@@ -204,7 +208,7 @@ impl Directory {
                 }
                 self.url_keys.forget_all(stored.account.id).await?;
                 self.seen.forget_owner(stored.account.id).await?;
-                return Ok(stored.account);
+                return Ok(Arc::unwrap_or_clone(stored.account));
             }
         }
         Err(DirectoryError::Busy(record::account_key(address.as_str())))

@@ -7,8 +7,11 @@
 //! account may also have a plain name without a domain.
 
 use std::fmt;
+use std::sync::Arc;
 
 use unicode_normalization::UnicodeNormalization;
+
+use crate::memory::{ARC_BYTES, allocated};
 
 /// Octets of a local part. RFC 5321 §4.5.3.1.1 requires 64; twice that, because sub-addresses made
 /// by programs are often longer. More would not fit the 400 bytes a directory record's name may
@@ -19,14 +22,15 @@ const DOMAIN_LEN_MAX: usize = 253;
 /// The separator of `ana` and `lists` in `ana+lists@example.org` (RFC 5233 §1).
 const DETAIL_SEPARATOR: char = '+';
 
-/// A normalised address, or a plain user name.
+/// A normalised address, or a plain user name. Clones share its text: a message may have a
+/// thousand recipients.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    text: String,
+    text: Arc<str>,
     /// Bytes of the local part in `text`.
     local_len: usize,
     /// The part after the first `+`, in the sender's own letters.
-    detail: Option<String>,
+    detail: Option<Arc<str>>,
 }
 
 /// Why a text is no address.
@@ -63,7 +67,7 @@ impl Address {
             None => (text, None),
         };
         let local = composed(unquote(local)?);
-        let detail = local.split_once(DETAIL_SEPARATOR).map(|(_, detail)| detail.to_owned());
+        let detail = local.split_once(DETAIL_SEPARATOR).map(|(_, detail)| Arc::from(detail));
         let local = composed(local.to_lowercase());
         check_local(&local)?;
         let local_len = local.len();
@@ -71,7 +75,7 @@ impl Address {
             Some(domain) => format!("{local}@{domain}"),
             None => local,
         };
-        Ok(Self { text, local_len, detail })
+        Ok(Self { text: text.into(), local_len, detail })
     }
 
     /// A name that somebody else vouches for: the issuer of a token, or an authority that signs
@@ -109,10 +113,16 @@ impl Address {
         self.text.get(self.local_len + 1..)
     }
 
+    /// Bytes of memory that its texts take, which its clones share.
+    pub fn memory_bytes(&self) -> usize {
+        let detail = self.detail.as_ref().map_or(0, |detail| allocated(ARC_BYTES + detail.len()));
+        allocated(ARC_BYTES + self.text.len()) + detail
+    }
+
     /// The address without its detail, and the detail: `ana@example.org` and `lists` for
     /// `ana+lists@example.org`.
-    pub fn split_detail(&self) -> Option<(Self, &str)> {
-        let detail = self.detail.as_deref()?;
+    pub fn split_detail(&self) -> Option<(Self, &Arc<str>)> {
+        let detail = self.detail.as_ref()?;
         let (user, _) = self.local().split_once(DETAIL_SEPARATOR)?;
         // RFC 5321 §4.1.2: what is left must be a local part again, without a dot at its end.
         if check_local(user).is_err() {
@@ -122,7 +132,7 @@ impl Address {
             Some(domain) => format!("{user}@{domain}"),
             None => user.to_owned(),
         };
-        Some((Self { text, local_len: user.len(), detail: None }, detail))
+        Some((Self { text: text.into(), local_len: user.len(), detail: None }, detail))
     }
 }
 
@@ -315,7 +325,7 @@ mod tests {
     fn a_detail_keeps_its_letters() {
         let address = Address::parse("Ana+Lists+Rust@Example.org").unwrap();
         let (base, detail) = address.split_detail().unwrap();
-        assert_eq!((base.as_str(), detail), ("ana@example.org", "Lists+Rust"));
+        assert_eq!((base.as_str(), &**detail), ("ana@example.org", "Lists+Rust"));
         assert_eq!((base.local(), base.domain()), ("ana", Some("example.org")));
         assert!(Address::parse("ana@example.org").unwrap().split_detail().is_none());
         assert!(Address::parse("+x@example.org").unwrap().split_detail().is_none());

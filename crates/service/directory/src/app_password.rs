@@ -11,6 +11,8 @@
 //! the last use is in a record of its own, `used/<account id>/<id>`, written at most once a day. In
 //! the account's record, each change would make every cache read it again.
 
+use std::sync::Arc;
+
 use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, Secret};
@@ -136,7 +138,7 @@ impl AppPasswords {
         if !found.is_for(client.service) {
             return refused(LoginFailure::Scope);
         }
-        let account = match enabled(stored.account.clone()) {
+        let account = match enabled(Arc::clone(&stored.account)) {
             Ok(account) => account,
             Err(error) => return Some(Err(error)),
         };

@@ -1,5 +1,7 @@
 //! The targets of an account's forwarded mail, referred logins and referred mailboxes.
 
+use std::sync::Arc;
+
 use posthaste_mail_model::MailboxName;
 
 use crate::account::{
@@ -23,7 +25,7 @@ pub(crate) async fn set_forward(records: &Records, name: &str, forward: Option<F
             Some(Box::new(Forward { to, keep }))
         }
     };
-    records.update(name, |stored| stored.account.forward.clone_from(&forward)).await
+    records.update(name, |stored| Arc::make_mut(&mut stored.account).forward.clone_from(&forward)).await
 }
 
 /// Refers IMAP logins of an account to another server from now on, or no longer.
@@ -33,7 +35,7 @@ pub(crate) async fn set_referral(
     referral: Option<Referral>,
 ) -> Result<Account> {
     let referral = referral.map(Box::new);
-    records.update(name, |stored| stored.account.referral.clone_from(&referral)).await
+    records.update(name, |stored| Arc::make_mut(&mut stored.account).referral.clone_from(&referral)).await
 }
 
 /// Refers clients for a mailbox, and for all below it, to another server (`url`), or no longer.
@@ -55,7 +57,7 @@ pub(crate) async fn set_mailbox_referral(
             }
         }
         all.sort_by(|a, b| a.mailbox.cmp(&b.mailbox));
-        stored.account.mailbox_referrals = all.into_boxed_slice();
+        Arc::make_mut(&mut stored.account).mailbox_referrals = all.into_boxed_slice();
         Ok(())
     };
     records.try_update(name, change).await

@@ -25,10 +25,6 @@ const MEMBERS_PER_BATCH: usize = 256;
 
 /// The target of an address: an account, or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are accounts, and a box would be one allocation more for each"
-)]
 pub enum Target {
     /// An account, by its name or an alias.
     Account(Recipient),

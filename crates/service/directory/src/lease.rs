@@ -124,6 +124,11 @@ pub async fn revoked(lease: &mut Option<Lease>) {
 }
 
 impl Lease {
+    /// The account, as its record was read last. Sessions that rest on the same share it.
+    pub fn account(&self) -> Arc<Account> {
+        Arc::clone(&self.grant.account.read())
+    }
+
     /// The account, if its record is newer than this one.
     pub fn newer(&self, account: &Account) -> Option<Account> {
         let now = self.grant.account.read();
@@ -137,10 +142,10 @@ impl Grant {
     }
 
     /// Keeps a record, unless there is a newer one.
-    fn renew(&self, account: Account) {
+    fn renew(&self, account: Arc<Account>) {
         let mut now = self.account.write();
         if account.version > now.version {
-            *now = Arc::new(account);
+            *now = account;
         }
     }
 }
@@ -161,17 +166,17 @@ impl Leases {
 
     /// A lease for a login, based on the account's record as it was read then.
     pub fn give(&self, login: &Login) -> Lease {
-        let account = &login.account;
+        let account = Arc::new(login.account.clone());
         let mut all = self.given.lock();
         let key = Key::of(login);
         let grant = all.get(&key).and_then(Weak::upgrade).filter(|grant| !*grant.ended.borrow());
         let grant = grant.unwrap_or_else(|| {
-            let (of, ended) = (RwLock::new(Arc::new(account.clone())), watch::Sender::new(false));
+            let (of, ended) = (RwLock::new(Arc::clone(&account)), watch::Sender::new(false));
             let grant = Arc::new(Grant { account: of, ended, compared: AtomicBool::new(false) });
             all.insert(key, Arc::downgrade(&grant));
             grant
         });
-        grant.renew(account.clone());
+        grant.renew(account);
         // This login may have read an older record than the last comparison did.
         grant.compared.store(false, Ordering::Release);
         Lease { ended: grant.ended.subscribe(), grant }

@@ -63,6 +63,7 @@ mod lease;
 mod limits;
 mod login;
 mod login_error;
+mod memory;
 mod message_annotations;
 mod network;
 mod orphans;
@@ -117,6 +118,7 @@ pub use journal::Source;
 pub use lease::{Lease, revoked};
 pub use limits::ANNOTATION_BYTES_MAX;
 pub use login_error::{LoginError, LoginFailure};
+pub use memory::{ARC_BYTES, allocated};
 pub use message_annotations::{
     ACCOUNT_MESSAGE_ANNOTATION_BYTES_MAX, ANNOTATING_ACCOUNTS_MAX, Before, Copies, Keeping,
     MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotationRecords,

@@ -1,6 +1,8 @@
 //! A login by name and password: IMAP LOGIN, POP3 PASS, SASL PLAIN and LOGIN. A password that was
 //! verified recently is not hashed again: see `verified`.
 
+use std::sync::Arc;
+
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::Secret;
 use posthaste_store::CommitOutcome;
@@ -81,7 +83,7 @@ impl Directory {
         stored: Option<Stored>,
         prepared: Option<String>,
         share: HashShare,
-    ) -> Result<Option<Account>> {
+    ) -> Result<Option<Arc<Account>>> {
         let phc = match &stored {
             Some(stored) => stored.credentials.argon2.clone(),
             None => self.decoy_hash().await?,
@@ -104,9 +106,9 @@ impl Directory {
     ///
     /// It stays unchanged while other logins wait, and if it cannot be written: the next login
     /// tries.
-    async fn upgraded(&self, stored: &Stored, prepared: &str) -> Account {
+    async fn upgraded(&self, stored: &Stored, prepared: &str) -> Arc<Account> {
         if !self.policy.is_above(&stored.credentials) {
-            return stored.account.clone();
+            return Arc::clone(&stored.account);
         }
         match self.upgrade(stored, prepared).await {
             Ok(Some(account)) => {
@@ -117,16 +119,16 @@ impl Directory {
                 self.verified.remember(self.verified.mark(&account, prepared));
                 account
             }
-            Ok(None) => stored.account.clone(),
+            Ok(None) => Arc::clone(&stored.account),
             Err(error) => {
                 tracing::warn!(account = stored.account.name, %error, "the password was not hashed again: its cheaper hash stays");
-                stored.account.clone()
+                Arc::clone(&stored.account)
             }
         }
     }
 
     /// `None` if there was no room, or somebody else changed the record.
-    async fn upgrade(&self, stored: &Stored, prepared: &str) -> Result<Option<Account>> {
+    async fn upgrade(&self, stored: &Stored, prepared: &str) -> Result<Option<Arc<Account>>> {
         let (policy, text) = (self.policy, prepared.to_owned());
         let made = self.hashing.run_if_free(move || Credentials::make(&text, policy)).await?;
         let Some(credentials) = made.transpose()? else { return Ok(None) };
@@ -135,7 +137,7 @@ impl Directory {
         if self.records.put(key, expected, Some(next.write()?)).await? == CommitOutcome::Conflict {
             return Ok(None);
         }
-        next.account.version += 1;
+        Arc::make_mut(&mut next.account).version += 1;
         Ok(Some(next.account))
     }
 

@@ -1,5 +1,6 @@
 //! Why a login was refused.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::account::Account;
@@ -76,10 +77,10 @@ impl LoginError {
 
 /// The account of a right password, unless it is disabled. A login to a shared account is
 /// refused, even if it has a password.
-pub(crate) fn enabled(account: Account) -> Result<Account, LoginError> {
+pub(crate) fn enabled(account: Arc<Account>) -> Result<Account, LoginError> {
     if account.disabled || account.shared {
         Err(LoginError::at_once(LoginFailure::Disabled))
     } else {
-        Ok(account)
+        Ok(Arc::unwrap_or_clone(account))
     }
 }

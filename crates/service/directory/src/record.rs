@@ -3,6 +3,8 @@
 //! A record of a later version, or with a field that this program does not know, is refused. To
 //! rewrite it would lose that field. Octets are in base64.
 
+use std::sync::Arc;
+
 use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -176,7 +178,8 @@ struct DecoyRecord {
 /// An account with its credentials, as read.
 #[derive(Clone)]
 pub(crate) struct Stored {
-    pub account: Account,
+    /// Shared: the recipients of one message may be a thousand addresses of one account.
+    pub account: Arc<Account>,
     pub credentials: Credentials,
     pub app_passwords: Vec<AppPassword>,
     /// If there are any, the account takes no other certificate.
@@ -186,6 +189,7 @@ pub(crate) struct Stored {
 impl Stored {
     /// A new account's.
     pub fn new(account: Account, credentials: Credentials) -> Self {
+        let account = Arc::new(account);
         Self { account, credentials, app_passwords: Vec::new(), certificates: Vec::new() }
     }
 
@@ -226,7 +230,7 @@ impl Stored {
         Ok(Self {
             app_passwords: app_passwords.collect::<Result<_>>()?,
             certificates: certificates.collect::<Result<_>>()?,
-            account: Account {
+            account: Arc::new(Account {
                 id: AccountId(Id::parse(&record.id).ok_or_else(|| wrong("id"))?),
                 name: record.name,
                 quota_bytes: record.quota_bytes,
@@ -246,7 +250,7 @@ impl Stored {
                 mailbox_referrals: record.mailbox_referrals.into_boxed_slice(),
                 sets_quotas: record.sets_quotas,
                 version: entry.version,
-            },
+            }),
             credentials: Credentials { argon2: record.argon2, scram, scram_sha1 },
         })
     }
@@ -402,7 +406,7 @@ mod tests {
     #[test]
     fn an_account_is_its_record() {
         let stored = Stored {
-            account: Account {
+            account: Arc::new(Account {
                 id: AccountId(Id::new(5, 6)),
                 name: "ana@example.org".into(),
                 quota_bytes: Some(7),
@@ -425,7 +429,7 @@ mod tests {
                 }]),
                 sets_quotas: true,
                 version: 3,
-            },
+            }),
             credentials: Credentials::make(
                 "pencil",
                 Policy { scram_sha1: true, ..Policy::cheap_for_tests() },

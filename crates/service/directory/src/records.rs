@@ -62,6 +62,13 @@ impl Records {
         entry.map(|entry| self.parsed.of(entry)).transpose()
     }
 
+    /// The account of a record, by its normal name. Its readers share it.
+    pub async fn account(&self, name: &str) -> Result<Option<Arc<Account>>> {
+        posthaste_metrics::count(Counter::DirectoryReads, 1);
+        let entry = Stored::entry(self.engine(), name).await?;
+        entry.map(|entry| self.parsed.account(entry)).transpose()
+    }
+
     /// The account an alias belongs to, if the address is one.
     pub async fn alias_target(&self, address: &str) -> Result<Option<String>> {
         posthaste_metrics::count(Counter::DirectoryReads, 1);
@@ -81,7 +88,7 @@ impl Records {
 
     /// The normal name of an account that must exist.
     pub async fn existing_name(&self, name: &str) -> Result<String> {
-        Ok(self.existing_stored(name).await?.account.name)
+        Ok(self.existing_stored(name).await?.account.name.clone())
     }
 
     /// Changes an account's record, again from the start if someone else did meanwhile.
@@ -107,8 +114,9 @@ impl Records {
             if self.put(key.clone(), stored.account.version, Some(stored.write()?)).await?
                 == CommitOutcome::Done
             {
-                stored.account.version += 1;
-                return Ok(stored.account);
+                let mut account = Arc::unwrap_or_clone(stored.account);
+                account.version += 1;
+                return Ok(account);
             }
         }
         Err(DirectoryError::Busy(key))

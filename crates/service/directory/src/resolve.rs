@@ -1,6 +1,7 @@
 //! Resolves an address: to an account, then an alias, then the same without its detail.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use parking_lot::RwLock;
@@ -14,12 +15,12 @@ use crate::records::Records;
 /// The account that gets mail for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipient {
-    /// The account of the address.
-    pub account: Account,
+    /// The account of the address. Shared: an untrusted host may name a thousand addresses of it.
+    pub account: Arc<Account>,
     /// The address as it was given, in normal form.
     pub address: Address,
     /// The part after the `+`, if that was not part of a name: RFC 5233 §1.
-    pub detail: Option<String>,
+    pub detail: Option<Arc<str>>,
 }
 
 /// Why mail for an address is not taken.
@@ -74,7 +75,7 @@ impl Addresses {
         if let Some((base, detail)) = address.split_detail()
             && let Some(account) = self.owner(base.as_str()).await?
         {
-            let detail = Some(detail.to_owned());
+            let detail = Some(Arc::clone(detail));
             return accepting(account, address, detail);
         }
         match address.domain() {
@@ -97,17 +98,21 @@ impl Addresses {
 
     /// The account that has exactly this address. An alias of an alias leads nowhere, so there are
     /// no loops.
-    async fn owner(&self, address: &str) -> Result<Option<Account>, DirectoryError> {
-        if let Some(stored) = self.records.stored(address).await? {
-            return Ok(Some(stored.account));
+    async fn owner(&self, address: &str) -> Result<Option<Arc<Account>>, DirectoryError> {
+        if let Some(account) = self.records.account(address).await? {
+            return Ok(Some(account));
         }
         match self.records.alias_target(address).await? {
-            Some(name) => Ok(self.records.stored(&name).await?.map(|stored| stored.account)),
+            Some(name) => self.records.account(&name).await,
             None => Ok(None),
         }
     }
 }
 
-fn accepting(account: Account, address: Address, detail: Option<String>) -> Result<Recipient, ResolveError> {
+fn accepting(
+    account: Arc<Account>,
+    address: Address,
+    detail: Option<Arc<str>>,
+) -> Result<Recipient, ResolveError> {
     if account.disabled { Err(ResolveError::Disabled) } else { Ok(Recipient { account, address, detail }) }
 }

@@ -10,6 +10,7 @@
 //! means.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::AccountId;
@@ -302,8 +303,8 @@ impl Scripts {
     /// The name of the active script, as it is now.
     #[boxed]
     pub async fn active(&self, account: &Account) -> Result<Option<String>, ScriptError> {
-        let stored = self.records.stored(&account.name).await?;
-        Ok(stored.and_then(|stored| stored.account.scripts.active))
+        let account = self.records.account(&account.name).await?;
+        Ok(account.and_then(|account| account.scripts.active.clone()))
     }
 
     async fn count_change(
@@ -313,7 +314,7 @@ impl Scripts {
     ) -> Result<(), ScriptError> {
         self.records
             .update(&account.name, |stored| {
-                let state = &mut stored.account.scripts;
+                let state = &mut Arc::make_mut(&mut stored.account).scripts;
                 state.changes += 1;
                 change(&mut state.active);
             })
@@ -422,7 +423,7 @@ mod tests {
         directory.scripts().put(&account, "main", "keep;").await.unwrap();
         directory.scripts().activate(&account, Some("main")).await.unwrap();
         let other = other_process(&records);
-        let seen = other.resolve("ana@example.org").await.unwrap().account.scripts;
+        let seen = other.resolve("ana@example.org").await.unwrap().account.scripts.clone();
         assert_eq!(*seen, ScriptState { active: Some("main".into()), changes: 2 });
         other.scripts().put(&account, "main", "discard;").await.unwrap();
         assert_eq!(directory.account("ana@example.org").await.unwrap().unwrap().scripts.changes, 3);

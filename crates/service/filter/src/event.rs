@@ -109,7 +109,7 @@ impl Filter {
         let list = self.delivery.mailboxes(account.id).await?;
         let entry = list.entries.iter().find(|entry| entry.id == event.mailbox);
         let shown = entry.map(|entry| entry.name.to_string()).unwrap_or_default();
-        let recipient = Recipient { account, address, detail: None };
+        let recipient = Recipient { account: Arc::new(account), address, detail: None };
         for seen in seen(&mailbox, event.uids).await? {
             let happened = MessageEvent {
                 user: event.user.name.clone(),

@@ -214,7 +214,7 @@ impl Filter {
         }
         Copier::Address(match self.resolve(from).await {
             // Whatever its aliases and details are.
-            Ok(recipient) => recipient.account.name,
+            Ok(recipient) => recipient.account.name.clone(),
             Err(_) if from.is_empty() => group.address.clone(),
             Err(_) => from.to_ascii_lowercase(),
         })

@@ -91,7 +91,7 @@ pub(crate) fn own_addresses(recipient: &Recipient) -> Vec<String> {
     let mut own = vec![recipient.account.name.clone(), address.to_owned()];
     if let Some(detail) = &recipient.detail
         && let Some((local, domain)) = address.rsplit_once('@')
-        && let Some(user) = local.strip_suffix(detail.as_str()).and_then(|l| l.strip_suffix('+'))
+        && let Some(user) = local.strip_suffix(&**detail).and_then(|l| l.strip_suffix('+'))
     {
         own.push(format!("{user}@{domain}"));
     }

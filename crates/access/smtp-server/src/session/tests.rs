@@ -28,7 +28,7 @@ fn session(role: Role) -> Session {
 fn recipient(number: u128) -> Target {
     let account = account(number);
     let address = Address::parse(&account.name).unwrap();
-    Target::Account(Recipient { account, address, detail: None })
+    Target::Account(Recipient { account: Arc::new(account), address, detail: None })
 }
 
 impl Session {

@@ -152,8 +152,9 @@ impl RouteInputs<'_> {
                         Some(postmaster) => format!("means {postmaster}, which {what}"),
                         None => what,
                     });
-                    let forward = recipient.account.forward.map(|forward| forward.to).unwrap_or_default();
-                    let sender = Some(recipient.account.name);
+                    let account = &recipient.account;
+                    let forward = account.forward.as_ref().map(|forward| forward.to.clone());
+                    let (forward, sender) = (forward.unwrap_or_default(), Some(account.name.clone()));
                     next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
                 }
                 // RCPT decides which mail of untrusted hosts is accepted. This is the route of

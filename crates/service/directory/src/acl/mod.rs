@@ -26,6 +26,7 @@ mod read;
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -304,6 +305,7 @@ impl Acls {
             Ok(())
         })
         .await?;
+        let owner = Arc::unwrap_or_clone(owner);
         Ok(Some(Sharing { owner, mailboxes }).filter(|sharing| !sharing.mailboxes.is_empty()))
     }
 

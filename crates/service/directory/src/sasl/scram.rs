@@ -10,6 +10,8 @@
 //! An unknown name gets a salt like any other, the same each time, and fails only at the end. RFC
 //! 5802 §7 leaves the order open. This order does not reveal which names exist.
 
+use std::sync::Arc;
+
 use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -78,7 +80,7 @@ enum ScramState {
 /// The values against which client-final is checked.
 struct Pending {
     /// `None` for nobody, and for an account without keys.
-    account: Option<Account>,
+    account: Option<Arc<Account>>,
     keys: ScramKeys,
     name: Option<Address>,
     nonce: String,
@@ -193,7 +195,7 @@ fn finish(
     pending: Pending,
     last: &ClientFinal<'_>,
     attempt: Attempt,
-) -> Result<(Account, Vec<u8>), LoginError> {
+) -> Result<(Arc<Account>, Vec<u8>), LoginError> {
     let refused = |failure| LoginError { failure, delay: attempt.delay };
     if attempt.refused {
         return Err(refused(LoginFailure::TooMany));
