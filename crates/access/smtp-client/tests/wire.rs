@@ -26,7 +26,7 @@ async fn item(message: &'static [u8], envelope: &Envelope) -> Item {
     let store = Store::new(engine, StoreOptions::default());
     let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
     let relay = Relay::new(Queue::open(delivery.clone()).await.unwrap(), delivery, "mail.a.test");
-    relay.accept(Bytes::from_static(message), envelope, Origin::Server).await.unwrap().remove(0)
+    relay.accept(Bytes::from_static(message), envelope.clone(), Origin::Server).await.unwrap().remove(0)
 }
 
 /// Serves one connection with these extensions; what the client sent, and `ok` for each message.

@@ -58,6 +58,12 @@ impl Mailbox {
     }
 }
 
+impl From<Mailbox> for String {
+    fn from(mailbox: Mailbox) -> Self {
+        mailbox.text
+    }
+}
+
 impl ReversePath {
     /// Without brackets; empty for the null path.
     pub fn as_str(&self) -> &str {

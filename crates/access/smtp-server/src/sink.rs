@@ -94,10 +94,10 @@ pub trait MailSink: Send + Sync + 'static {
     async fn relay(
         &self,
         _message: Bytes,
-        envelope: &Outgoing,
+        envelope: Outgoing,
         _origin: RelayOrigin,
     ) -> Result<(), RelayRefusal> {
-        Err(no_relay(envelope))
+        Err(no_relay(&envelope))
     }
 
     /// Takes over local recipients that a message has not reached, while it has reached others.
@@ -195,12 +195,13 @@ impl MailSink for Filter {
     async fn relay(
         &self,
         message: Bytes,
-        envelope: &Outgoing,
+        envelope: Outgoing,
         origin: RelayOrigin,
     ) -> Result<(), RelayRefusal> {
-        let Some(relay) = Filter::relay(self) else { return Err(no_relay(envelope)) };
+        let Some(relay) = Filter::relay(self) else { return Err(no_relay(&envelope)) };
+        let sender = envelope.from.clone();
         let origin = match origin {
-            RelayOrigin::User => Origin::User { sender: &envelope.from },
+            RelayOrigin::User => Origin::User { sender: &sender },
             // A host that claims to be of a domain of ours gets no signature for it.
             RelayOrigin::Host => Origin::Elsewhere { results: None, forwarder: "" },
         };

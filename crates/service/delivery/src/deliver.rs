@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{FuturesOrdered, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
 use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedSemaphore, compute_threads};
@@ -276,10 +276,16 @@ impl Delivery {
                 accounts.len() - 1
             }));
         }
-        // Made before the stream, so that each future owns what it needs and borrows only `self`.
-        let appends: Vec<_> =
-            accounts.iter().map(|account| self.append_to_inbox(account, forms.of(account).clone())).collect();
-        let outcomes: Vec<_> = stream::iter(appends).buffered(PARALLEL).collect().await;
+        let mut outcomes: Vec<Result<Delivered, DeliveryError>> = Vec::with_capacity(accounts.len());
+        let mut running = FuturesOrdered::new();
+        for account in accounts {
+            // Of a thousand accounts, only those that run take memory.
+            running.push_back(self.append_to_inbox(account, forms.of(account).clone()));
+            if running.len() == PARALLEL {
+                outcomes.extend(running.next().await);
+            }
+        }
+        outcomes.extend(running.collect::<Vec<_>>().await);
         let lost = || Err(DeliveryError::Interrupted("no answer for this recipient".into()));
         place.into_iter().map(|at| outcomes.get(at).cloned().unwrap_or_else(lost)).collect()
     }

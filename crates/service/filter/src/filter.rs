@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use parking_lot::Mutex;
 use posthaste_delivery::{Delivery, DeliveryError};
 use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, ScriptError};
@@ -25,6 +25,7 @@ use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::permit::{RunPermit, Runs, StoredTurns};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
+use crate::script_refusal::{REASONS_LEN_MAX, ScriptRefusal};
 use crate::scripts::{Cache, Scripts};
 use crate::site::SiteScripts;
 use crate::world::{World, own_addresses};
@@ -95,14 +96,6 @@ pub(crate) enum Served {
     Kept(Success),
     Failed(DeliveryError),
     Rejected(ScriptRefusal),
-}
-
-/// Why a script refuses a message.
-#[derive(Debug, Clone)]
-pub(crate) struct ScriptRefusal {
-    reason: String,
-    /// `ereject`: by the protocol wherever possible (RFC 5429 §2.1).
-    is_strict: bool,
 }
 
 impl From<Result<(), DeliveryError>> for Served {
@@ -308,9 +301,16 @@ impl Filter {
             client,
         };
         let groups = by_account(recipients);
-        let work: Vec<_> =
-            groups.iter().map(|group| self.serve(group, recipients, mail(group.account))).collect();
-        let served: Vec<Vec<Served>> = stream::iter(work).buffered(PARALLEL).collect().await;
+        let mut served: Vec<Vec<Served>> = Vec::with_capacity(groups.len());
+        let mut running = FuturesOrdered::new();
+        for group in &groups {
+            // One takes some KiB also before it runs, and a group has up to ten thousand accounts.
+            running.push_back(self.serve(group, recipients, mail(group.account)));
+            if running.len() == PARALLEL {
+                served.extend(running.next().await);
+            }
+        }
+        served.extend(running.collect::<Vec<_>>().await);
         let outcomes = in_order(recipients.len(), &groups, served);
         let is_kept = |done: &Served| matches!(done, Served::Kept(_));
         let needs_report = |(place, done): (usize, &Served)| match (done, recipients.get(place)) {
@@ -365,13 +365,17 @@ impl Filter {
         };
         let mut filing = Filing::new(&self.delivery, group.account, list, mail);
         let mut served: Vec<(&str, Served)> = Vec::with_capacity(group.members.len());
+        let mut reasons_left = REASONS_LEN_MAX;
         let members = group.members.iter().filter_map(|member| Some((*member, recipients.get(*member)?)));
         for (place, recipient) in members {
             let address = recipient.address.as_str();
-            let done = match served.iter().find(|(other, _)| *other == address) {
+            let mut done = match served.iter().find(|(other, _)| *other == address) {
                 Some((_, done)) => done.clone(),
                 None => self.serve_one(&mut filing, recipient, mail.of(place)).await,
             };
+            if let Served::Rejected(refusal) = &mut done {
+                refusal.cut(&mut reasons_left);
+            }
             served.push((address, done));
         }
         served.into_iter().map(|(_, done)| done).collect()

@@ -324,7 +324,7 @@ impl Filter {
         }
         let results = results::own(&mail.text, &self.host);
         let origin = Origin::Elsewhere { results, forwarder: &mail.group.address };
-        relay.accept_all(mail.text.clone(), &envelopes, origin).await?;
+        relay.accept_all(mail.text.clone(), envelopes, origin).await?;
         Ok(())
     }
 

@@ -29,6 +29,7 @@ mod memory;
 mod permit;
 mod required_extensions;
 mod run;
+mod script_refusal;
 mod scripts;
 mod send;
 mod site;

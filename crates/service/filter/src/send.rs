@@ -188,7 +188,7 @@ impl Filter {
                     let plain = asked.envelope(&from, &[to]);
                     let sent_on_by = chain.account.map(|account| account.name.clone());
                     let envelope = queue::Envelope { tls, smtputf8, binary, sent_on_by, ..plain };
-                    relay.accept(text, &envelope, origin).await?;
+                    relay.accept(text, envelope, origin).await?;
                     Ok(())
                 }
                 (Err(ResolveError::NotLocal), None) => Err(NotSent::NoRelay(to.to_owned())),

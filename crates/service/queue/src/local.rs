@@ -24,7 +24,7 @@ pub struct Missed {
 
 impl Missed {
     fn recipient(self) -> Recipient {
-        let mut recipient = Recipient::waiting(&self.to);
+        let mut recipient = Recipient::from(self.to);
         if self.failure.permanent {
             let Failure { reply, status, .. } = self.failure;
             recipient.outcome = Outcome::Failed { reply, status };

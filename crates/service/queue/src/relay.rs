@@ -17,7 +17,7 @@ use posthaste_net::joined;
 use crate::date::date_time;
 use crate::error::QueueError;
 use crate::item::{
-    Address, Destination, Envelope, Item, Local, NewItem, Recipient as Addressee, TlsRequirement,
+    Address, Destination, Envelope, Item, Local, NewItem, Recipient as Addressee, TlsRequirement, To,
 };
 use crate::queue::Queue;
 use crate::report::{RecipientOutcome, Report};
@@ -227,17 +227,17 @@ impl Relay {
     pub async fn accept(
         &self,
         message: Bytes,
-        envelope: &Envelope,
+        envelope: Envelope,
         origin: Origin<'_>,
     ) -> Result<Vec<Item>, Refusal> {
-        self.accept_all(message, std::slice::from_ref(envelope), origin).await
+        self.accept_all(message, vec![envelope], origin).await
     }
 
     /// Takes one message with several envelopes, and stores its bytes once.
     pub fn accept_all<'a>(
         &'a self,
         message: Bytes,
-        envelopes: &'a [Envelope],
+        mut envelopes: Vec<Envelope>,
         origin: Origin<'a>,
     ) -> BoxFuture<'a, Result<Vec<Item>, Refusal>> {
         Box::pin(async move {
@@ -245,19 +245,21 @@ impl Relay {
                 return Err(Refusal::Loop);
             }
             let is_optional = has_tls_required_no(&message);
+            // The recipients move into the items: a thousand long ones are some hundred KiB.
+            let recipients: Vec<_> = envelopes.iter_mut().map(|one| std::mem::take(&mut one.to)).collect();
             let mut parts = Vec::with_capacity(envelopes.len());
-            for envelope in envelopes {
+            for (envelope, recipients) in envelopes.iter().zip(recipients) {
                 // RFC 8689 §5: with the parameter, the field has no effect.
                 let tls = match envelope.tls {
                     TlsRequirement::Policy if is_optional => TlsRequirement::Optional,
                     tls => tls,
                 };
                 let mut destinations: BTreeMap<Destination, Vec<Addressee>> = BTreeMap::new();
-                for to in &envelope.to {
+                for to in recipients {
                     let domain = domain_of(&to.address)
-                        .or_else(|| literal_of(&to.address).filter(|_| self.to_addresses))
-                        .ok_or_else(|| Refusal::Domain(to.address.clone()))?;
-                    destinations.entry(tls.destination(&domain)).or_default().push(Addressee::waiting(to));
+                        .or_else(|| literal_of(&to.address).filter(|_| self.to_addresses));
+                    let Some(domain) = domain else { return Err(Refusal::Domain(to.address)) };
+                    destinations.entry(tls.destination(&domain)).or_default().push(to.into());
                 }
                 parts.extend(destinations.into_iter().map(|(destination, recipients)| NewItem {
                     envelope,
@@ -280,11 +282,11 @@ impl Relay {
         envelope: &Envelope,
         success: Success,
     ) -> Result<(), QueueError> {
-        let reached: Vec<_> = envelope.to.iter().map(Addressee::waiting).collect();
-        let reached = reached.iter().filter(|recipient| recipient.wants_success());
+        let is_wanted = |to: &&To| to.notify.is_some_and(|notify| notify.success);
+        let reached: Vec<_> = envelope.to.iter().filter(is_wanted).map(Addressee::waiting).collect();
         let (kind, status) = success.report();
-        let about: Vec<_> =
-            reached.map(|recipient| RecipientOutcome { recipient, status, reply: "" }).collect();
+        let about = reached.iter().map(|recipient| RecipientOutcome { recipient, status, reply: "" });
+        let about: Vec<_> = about.collect();
         if about.is_empty() {
             return Ok(());
         }

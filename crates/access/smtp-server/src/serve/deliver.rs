@@ -60,7 +60,7 @@ impl Driver {
         transaction: Transaction,
         count: usize,
     ) -> Vec<Reply> {
-        let Transaction { from, parameters, recipients } = transaction;
+        let Transaction { from, parameters, recipients, .. } = transaction;
         let Verified { message, is_quarantined, client_name, is_sender_proven, memory, .. } = verified;
         // The message as it was received has been freed.
         drop(memory);
@@ -85,7 +85,7 @@ impl Driver {
         };
         let queued = match outgoing.to.is_empty() {
             true => None,
-            false => Some(self.relay(id, &message, &outgoing).await),
+            false => Some(self.relay(id, &message, outgoing).await),
         };
         if let Some(refusal) = queued.clone().filter(Reply::is_refusal) {
             // No recipient has the message yet.
@@ -239,15 +239,15 @@ impl Driver {
         Ok(())
     }
 
-    async fn relay(&self, id: &str, message: &Bytes, envelope: &Outgoing) -> Reply {
+    async fn relay(&self, id: &str, message: &Bytes, envelope: Outgoing) -> Reply {
         let account = self.session.account().map(|account| account.name.as_str());
         let message = trace::without_return_path(message);
         let octets = message.len();
-        let Outgoing { from, to, .. } = envelope;
+        let (from, recipients) = (envelope.from.clone(), envelope.to.len());
         let origin = if account.is_some() { RelayOrigin::User } else { RelayOrigin::Host };
         match self.service.sink.relay(message, envelope, origin).await {
             Ok(()) => {
-                tracing::info!(id, account, from, recipients = to.len(), octets, "queued");
+                tracing::info!(id, account, from, recipients, octets, "queued");
                 replies::queued(id)
             }
             Err(refusal) => {
@@ -286,7 +286,7 @@ fn parted(envelope: Outgoing, recipients: Vec<Addressee>) -> (Vec<Target>, Outgo
     let (mut here, mut local, mut outgoing) = (Vec::new(), envelope.clone(), envelope);
     for Addressee { to, parameters, target } in recipients {
         let RcptParameters { notify, orcpt } = parameters;
-        let to = To { address: to.as_str().to_owned(), notify, orcpt };
+        let to = To { address: to.into(), notify, orcpt };
         match target {
             Some(target) => {
                 here.push(target);

@@ -268,11 +268,17 @@ pub(crate) struct Arrival {
     pub arrived: i64,
 }
 
+impl From<To> for Recipient {
+    /// A recipient that the message has not reached yet.
+    fn from(To { address, notify, orcpt }: To) -> Self {
+        Self { address, outcome: Outcome::Waiting, notify, orcpt }
+    }
+}
+
 impl Recipient {
     /// A recipient that the message has not reached yet.
     pub(crate) fn waiting(to: &To) -> Self {
-        let To { address, notify, orcpt } = to.clone();
-        Self { address, outcome: Outcome::Waiting, notify, orcpt }
+        to.clone().into()
     }
 
     /// Whether the sender gets a report if the message was handed on. False without NOTIFY (RFC

@@ -13,7 +13,7 @@ async fn report_to(world: &World, sender: &str) {
 async fn has_room(world: &World, account: Option<&str>) -> bool {
     let account = account.map(str::to_owned);
     let envelope = Envelope { account, ..Envelope::new("ana@example.org", &["bo@far.test"]) };
-    match world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await {
+    match world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await {
         Ok(_) => true,
         Err(Refusal::Queue(QueueError::Full { .. })) => false,
         Err(error) => panic!("{error}"),
@@ -94,7 +94,7 @@ async fn reports_of_failures_are_not_dropped() {
     world.accept("bo@y.test", &["no@x.test"]).await;
     let to = vec![To { notify: Notify::parse("SUCCESS"), ..To::new("a@w.test") }];
     let envelope = Envelope { to, ..Envelope::new("cy@z.test", &[]) };
-    world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
+    world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await.unwrap();
     world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
     for away in ["d0.test", "d1.test", "y.test"] {
         world.script(away, [Script::Unreachable(busy())]);

@@ -14,7 +14,7 @@ async fn accept(world: &World, to: &[(&str, &str)]) {
         envid: EnvelopeId::parse("id+2B1"),
         ..Envelope::new("ana@example.org", &[])
     };
-    world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
+    world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await.unwrap();
 }
 
 /// The recipients that the only report in ana's INBOX is about, and its action.

@@ -76,7 +76,7 @@ impl Case {
         directory.set_forward("on@example.org", Some(forward)).await.unwrap();
         let to = self.to.iter().map(|(to, notify)| To { notify: Notify::parse(notify), ..To::new(to) });
         let envelope = Envelope { to: to.collect(), ..Envelope::new(self.from, &[]) };
-        world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
+        world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await.unwrap();
         engine
     }
 

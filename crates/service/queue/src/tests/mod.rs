@@ -225,7 +225,7 @@ impl World {
 
     async fn accept(&self, from: &str, to: &[&str]) -> Vec<Item> {
         let envelope = Envelope::new(from, to);
-        self.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap()
+        self.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await.unwrap()
     }
 
     fn start(&mut self) {
@@ -564,11 +564,9 @@ async fn a_message_that_goes_round_is_refused() {
     let world = World::new().await;
     let message = [b"Received: x\r\n".repeat(101), b"\r\n".to_vec()].concat();
     let refused =
-        world.relay.accept(message.into(), &Envelope::new("a@x.test", &["b@y.test"]), Origin::Server).await;
+        world.relay.accept(message.into(), Envelope::new("a@x.test", &["b@y.test"]), Origin::Server).await;
     assert!(matches!(refused, Err(Refusal::Loop)));
-    let refused = world
-        .relay
-        .accept(Bytes::new(), &Envelope::new("a@x.test", &["b@[192.0.2.1]"]), Origin::Server)
-        .await;
+    let refused =
+        world.relay.accept(Bytes::new(), Envelope::new("a@x.test", &["b@[192.0.2.1]"]), Origin::Server).await;
     assert!(matches!(refused, Err(Refusal::Domain(_))));
 }

@@ -11,7 +11,7 @@ impl World {
         let named = |name: Option<&str>| name.map(str::to_owned);
         let envelope =
             Envelope { account: named(account), sent_on_by: named(sent_on_by), ..Envelope::new(ANA, to) };
-        let taken = self.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await;
+        let taken = self.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await;
         match taken {
             Ok(_) => true,
             Err(Refusal::Queue(QueueError::AccountFull { limit, .. })) => {

@@ -79,7 +79,7 @@ async fn a_report_that_returns_text_of_eight_bits_is_no_international_mail() {
     let mut world = World::new().await;
     let envelope = Envelope { ret: Some(Return::Full), ..Envelope::new("bo@y.test", &["no@x.test"]) };
     let text = Bytes::from_static(b"Subject: gr\xfcn\r\n\r\nGr\xfc\xdfe\r\n");
-    world.relay.accept(text, &envelope, Origin::Server).await.unwrap();
+    world.relay.accept(text, envelope, Origin::Server).await.unwrap();
     world.script("x.test", [Script::Answers(vec![Err(no_such_user())])]);
     world.script("y.test", [Script::Unreachable(busy())]);
     world.run_at(START, 3).await;

@@ -66,7 +66,7 @@ async fn a_report_that_cannot_be_made_sends_nothing_again() {
         let (engine, mut world) = world().await;
         let to = vec![To { notify: Notify::parse(notify), ..To::new("a@x.test") }];
         let envelope = Envelope { to, ..Envelope::new("ana@example.org", &[]) };
-        world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
+        world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await.unwrap();
         world.accept("", &["b@x.test"]).await;
         world.script("x.test", [Script::Answers(vec![outcome])]);
         *engine.damaged.lock() = Some("account/ana@example.org".into());
@@ -176,7 +176,7 @@ async fn reports_of_two_kinds_have_names_of_their_own() {
     let to = |address: &str, notify: &str| To { notify: Notify::parse(notify), ..To::new(address) };
     let to = vec![to("a@x.test", "SUCCESS"), to("no@x.test", "FAILURE")];
     let envelope = Envelope { to, ..Envelope::new("ana@example.org", &[]) };
-    world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
+    world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await.unwrap();
     world.script("x.test", [Script::Answers(vec![Ok(()), Err(no_such_user())])]);
     world.run_at(START, 2).await;
     let inbox = world.inbox().await;
@@ -217,7 +217,7 @@ async fn a_message_that_cannot_be_added_whole_leaves_nothing() {
     let (engine, mut world) = world().await;
     engine.until_one_fails.store(3, Ordering::SeqCst);
     let envelope = Envelope::new("ana@example.org", &["a@x.test", "b@y.test", "c@z.test"]);
-    let refused = world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await;
+    let refused = world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await;
     assert!(matches!(refused, Err(Refusal::Queue(_))), "{refused:?}");
     assert!(world.items().await.is_empty());
     assert_eq!(world.run_at(START, 0).await, []);

@@ -148,7 +148,7 @@ async fn a_report_does_not_wait_for_the_memory_of_its_own_message() {
     world.bodies_bytes = 1;
     world.hosts.recipients_max.store(1, Ordering::SeqCst);
     let envelope = Envelope { ret: Some(Return::Full), ..Envelope::new("ana@example.org", &THREE) };
-    world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await.unwrap();
+    world.relay.accept(Bytes::from_static(MESSAGE), envelope, Origin::Server).await.unwrap();
     world.script("x.test", [Script::Ends(vec![Err(no_such_user())])]);
     world.start();
     let reported = async {
