@@ -52,7 +52,8 @@ pub struct SmtpOptions {
     /// own limit counts if it is lower.
     pub message_size_max: usize,
     /// Recipients of one message. RFC 5321 §4.5.3.1.8 requires at least 100; a thousand suits
-    /// list servers, and ten times as many would make one transaction hold everyone's mailbox.
+    /// list servers, and ten times as many would make one transaction hold everyone's mailbox. Long
+    /// ones have a bound in bytes, too: 768 KiB of memory.
     pub recipients_max: usize,
     /// Errors a client may make before the connection is closed. Enough for a person at a terminal,
     /// few for someone who guesses addresses or passwords.

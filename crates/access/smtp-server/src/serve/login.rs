@@ -35,8 +35,9 @@ impl Driver {
                     };
                     self.connection.belongs_to(share);
                     self.source().succeeded(&login);
-                    self.lease = Some(self.service.directory.lease(&login));
-                    let reply = self.session.authenticated(login.account);
+                    let lease = self.service.directory.lease(&login);
+                    let reply = self.session.authenticated(lease.account());
+                    self.lease = Some(lease);
                     self.say(&reply);
                     return Ok(Next::Command);
                 }

@@ -14,15 +14,18 @@
 //! | BURL | submission, as BDAT, and mixed with it (RFC 4468 §3) |
 //! | RSET, NOOP, QUIT, HELP, VRFY | always |
 
+mod envelope;
 pub(crate) mod replies;
 mod transaction;
+
+pub use envelope::{Addressee, Transaction};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use posthaste_delivery::ResolveError;
 use posthaste_directory::sasl::Mechanisms;
-use posthaste_directory::{Account, LoginError, Target};
+use posthaste_directory::{Account, LoginError};
 use posthaste_net::TlsFacts;
 use posthaste_store::StoreError;
 use time::OffsetDateTime;
@@ -96,28 +99,6 @@ pub enum Action {
     },
 }
 
-/// A message's envelope, while it is being put together.
-#[derive(Clone, Debug)]
-pub struct Transaction {
-    /// The sender.
-    pub from: ReversePath,
-    /// The parameters of MAIL.
-    pub parameters: MailParameters,
-    /// The recipients.
-    pub recipients: Vec<Addressee>,
-}
-
-/// A recipient of a message.
-#[derive(Clone, Debug)]
-pub struct Addressee {
-    /// The address as named in RCPT.
-    pub to: Mailbox,
-    /// The parameters of RCPT.
-    pub parameters: RcptParameters,
-    /// The local target; `None` in a domain that is not ours.
-    pub target: Option<Target>,
-}
-
 /// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -140,7 +121,8 @@ pub struct Session {
     options: Arc<SmtpOptions>,
     link: Link,
     greeting: Option<Greeting>,
-    account: Option<Account>,
+    /// Shared with the other sessions of the account.
+    account: Option<Arc<Account>>,
     /// A MAIL whose sender is being looked up.
     pending: Option<(ReversePath, MailParameters)>,
     /// Whether the last MAIL requested a priority that its client may not have.
@@ -177,7 +159,7 @@ impl Session {
     }
 
     /// The account that has logged in.
-    pub fn account(&self) -> Option<&Account> {
+    pub fn account(&self) -> Option<&Arc<Account>> {
         self.account.as_ref()
     }
 
@@ -326,8 +308,8 @@ impl Session {
     }
 
     /// The client has logged in.
-    pub fn authenticated(&mut self, account: Account) -> Reply {
-        self.account = Some(account);
+    pub fn authenticated(&mut self, account: impl Into<Arc<Account>>) -> Reply {
+        self.account = Some(account.into());
         replies::authenticated()
     }
 

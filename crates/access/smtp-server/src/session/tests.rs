@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use posthaste_delivery::{DeliveryError, Recipient};
 use posthaste_directory::sasl::Mechanism;
-use posthaste_directory::{Address, LoginFailure};
+use posthaste_directory::{Address, Forward, LoginFailure, Target};
 use posthaste_filter::{Delivered, Undelivered};
 
 use super::*;
@@ -51,6 +51,19 @@ impl Session {
         };
         let enhanced = reply.enhanced().map(|enhanced| format!(" {enhanced}")).unwrap_or_default();
         format!("{kind}{}{enhanced}", reply.code())
+    }
+
+    /// The answer to RCPT for an address of this account.
+    fn say_rcpt(&mut self, to: &str, parameters: &str, account: Account) -> String {
+        let line = format!("RCPT TO:<{to}>{parameters}");
+        let Action::Resolve(mailbox) = self.line(line.as_bytes(), ROOM) else { panic!("{line}") };
+        let (account, address) = (Arc::new(account), Address::parse(to).unwrap());
+        let detail = address.split_detail().map(|(_, detail)| Arc::clone(detail));
+        let target = Target::Account(Recipient { account, address, detail });
+        match self.recipient_resolved(mailbox, Ok(target)) {
+            Action::Reply(reply) => format!("{} {}", reply.code(), reply.enhanced().unwrap()),
+            other => format!("{other:?}"),
+        }
     }
 
     #[track_caller]
@@ -129,6 +142,79 @@ fn sizes_and_letters_are_refused_at_mail() {
     ]);
     let full = session.line(b"MAIL FROM:<> SIZE=1000", 999);
     assert!(matches!(full, Action::Reply(reply) if reply.code() == 452));
+}
+
+/// A host that has begun a message for many recipients.
+fn transaction() -> Session {
+    let mut session = session(Role::Smtp);
+    let options = SmtpOptions { relays: true, recipients_max: 1000, ..(*session.options).clone() };
+    session.options = Arc::new(options);
+    session.expect(&[("EHLO a.example", "250"), ("MAIL FROM:<>", "250 2.1.0")]);
+    session
+}
+
+/// RFC 5321 §4.5.3.1.8, §4.5.3.1.10.
+#[test]
+fn the_longest_recipients_fill_an_envelope_and_the_rest_comes_in_another() {
+    let mut session = transaction();
+    let domain = [63, 63, 63, 61].map(|len| "d".repeat(len)).join(".");
+    let local: String = format!("ana+{}", "x".repeat(124)).chars().flat_map(|c| ['\\', c]).collect();
+    let (to, orcpt) = (format!("\"{local}\"@{domain}"), format!(" ORCPT=rfc822;{}", "x".repeat(493)));
+    assert_eq!(to.len(), 512);
+    let taken = (0..1000).take_while(|_| session.say_rcpt(&to, &orcpt, account(1)) == "250 2.1.5").count();
+    assert!((250..450).contains(&taken), "{taken} recipients were taken");
+    for _ in 0..100 {
+        assert_eq!(session.say_rcpt(&to, &orcpt, account(1)), "452 4.5.3");
+    }
+    assert_eq!(session.errors, 0, "it is no mistake of the client");
+    session.expect(&[("BDAT 5 LAST", "chunk 5 true")]);
+    assert_eq!(session.message_received().unwrap().recipients.len(), taken);
+    session.expect(&[("MAIL FROM:<>", "250 2.1.0")]);
+    assert_eq!(session.say_rcpt(&to, &orcpt, account(1)), "250 2.1.5");
+}
+
+#[test]
+fn a_thousand_usual_recipients_fit_an_envelope() {
+    let mut session = transaction();
+    for number in 0..1000 {
+        let name = format!("{number:0>48}@example.org");
+        let orcpt = format!(" ORCPT=rfc822;{name}");
+        let account = Account { name: name.clone(), ..account(number) };
+        assert_eq!((name.len(), session.say_rcpt(&name, &orcpt, account).as_str()), (60, "250 2.1.5"));
+    }
+    session.expect(&[("RCPT TO:<a@example.org>", "452 4.5.3"), ("BDAT 5 LAST", "chunk 5 true")]);
+}
+
+#[test]
+fn addresses_of_one_account_share_what_takes_much_memory() {
+    let forwarding = |number, version| {
+        let forward = Some(Box::new(Forward { to: vec!["x".repeat(300); 100], keep: true }));
+        Account { forward, version, ..account(number) }
+    };
+    let mut session = transaction();
+    for number in 0..500 {
+        let to = format!("user1+{number}@example.org");
+        assert_eq!(session.say_rcpt(&to, "", forwarding(1, 1)), "250 2.1.5");
+    }
+    // The record has changed meanwhile.
+    for _ in 0..2 {
+        assert_eq!(session.say_rcpt("user1@example.org", "", forwarding(1, 2)), "250 2.1.5");
+    }
+    let transaction = session.message_received().unwrap();
+    let account_of = |one: &Addressee| match &one.target {
+        Some(Target::Account(recipient)) => Arc::clone(&recipient.account),
+        other => panic!("{other:?}"),
+    };
+    let accounts: Vec<_> = transaction.recipients.iter().map(account_of).collect();
+    assert!(accounts[..500].iter().all(|one| Arc::ptr_eq(one, &accounts[0])));
+    assert!(Arc::ptr_eq(&accounts[500], &accounts[501]) && accounts[500].version == 2);
+    let (held, of_account) = (transaction.held(), accounts[0].memory_bytes());
+    assert!(of_account > 30_000 && held < 2 * of_account + 502 * 512, "{held} with {of_account}");
+    // Those of different accounts do not.
+    session.expect(&[("MAIL FROM:<>", "250 2.1.0")]);
+    let mut take = |number| session.say_rcpt("a@example.org", "", forwarding(number, 1));
+    let taken = (0..1000).take_while(|number| take(*number) == "250 2.1.5").count();
+    assert!((10..30).contains(&taken), "{taken} recipients were taken");
 }
 
 #[test]
@@ -362,7 +448,7 @@ fn nobody_else_can_relay() {
             for logged_in in [false, true] {
                 let mut session = session(role);
                 session.options = Arc::new(SmtpOptions { relays, ..SmtpOptions::new("mail.test") });
-                session.account = logged_in.then(|| account(1));
+                session.account = logged_in.then(|| Arc::new(account(1)));
                 session.begin(ReversePath::Null, MailParameters::default());
                 let action = session.recipient_resolved(to(), Err(ResolveError::NotLocal));
                 let Action::Reply(reply) = action else { panic!("{action:?}") };

@@ -4,7 +4,8 @@ use posthaste_delivery::ResolveError;
 use posthaste_directory::{Target, normal_domain};
 use posthaste_queue::Priority;
 
-use super::{Action, Addressee, Session, Stage, Transaction, replies};
+use super::envelope::{Addressee, EnvelopeFull, Transaction};
+use super::{Action, Session, Stage, replies};
 use crate::address::{Mailbox, ReversePath};
 use crate::command::{BodyKind, MailParameters, RcptParameters};
 use crate::reply::Reply;
@@ -58,7 +59,7 @@ impl Session {
     }
 
     pub(super) fn begin(&mut self, from: ReversePath, parameters: MailParameters) -> Reply {
-        self.transaction = Some(Transaction { from, parameters, recipients: Vec::new() });
+        self.transaction = Some(Transaction::new(from, parameters));
         self.stage = Stage::Envelope;
         match self.is_lowered {
             true => replies::priority_lowered(),
@@ -107,12 +108,10 @@ impl Session {
         let parameters = std::mem::take(&mut self.pending_recipient);
         let action = match (&mut self.transaction, found) {
             (Some(transaction), Ok(target)) => {
-                transaction.recipients.push(Addressee { to, parameters, target: Some(target) });
-                Action::Reply(replies::recipient_ok())
+                added(transaction.add(Addressee { to, parameters, target: Some(target) }))
             }
             (Some(transaction), Err(ResolveError::NotLocal)) if relays => {
-                transaction.recipients.push(Addressee { to, parameters, target: None });
-                Action::Reply(replies::recipient_ok())
+                added(transaction.add(Addressee { to, parameters, target: None }))
             }
             // LMTP peers relay what others sent, so an unknown recipient is no mistake of theirs.
             (Some(_), Err(error)) if self.role == Role::Lmtp => Action::Reply(replies::resolve(&error)),
@@ -198,4 +197,13 @@ impl Session {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// The answer to a recipient. RFC 5321 §4.5.3.1.10: the client sends the rest in another
+/// transaction, so that it is no mistake.
+fn added(outcome: Result<(), EnvelopeFull>) -> Action {
+    Action::Reply(match outcome {
+        Ok(()) => replies::recipient_ok(),
+        Err(EnvelopeFull) => replies::too_many_recipients(),
+    })
 }
