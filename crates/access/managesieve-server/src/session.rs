@@ -1,6 +1,7 @@
 //! The commands that a session may run in its state, without a socket.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use posthaste_directory::sasl::Mechanisms;
 use posthaste_directory::{Account, LoginFailure, SCRIPT_BYTES_MAX, ScriptError};
@@ -40,7 +41,8 @@ pub(crate) enum ScriptAct {
 /// The state of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    pub(crate) account: Option<Box<Account>>,
+    /// Shared with the other sessions of the account.
+    pub(crate) account: Option<Arc<Account>>,
     pub(crate) is_encrypted: bool,
     pub(crate) offers_tls: bool,
     pub(crate) errors: u32,

@@ -32,6 +32,8 @@ const WRITE_WITHIN: Duration = Duration::from_secs(300);
 /// Octets of answers that may pile up while a client sends commands ahead: one script at most comes
 /// on top. The input of one session has room for thousands of GETSCRIPT.
 const OUTPUT_MAX: usize = 64 * 1024;
+/// Octets before a literal, and of the reply after it.
+const AROUND_LITERAL_LEN: usize = 64;
 /// Time for a TLS handshake.
 const TLS_WITHIN: Duration = Duration::from_secs(30);
 /// Time for a peer to receive the final response.
@@ -132,7 +134,8 @@ enum Next {
 
 /// A command, or the event that came instead.
 enum Input {
-    Whole(Vec<u8>),
+    /// It is the first octets of the input, this many.
+    Whole(usize),
     TooLong(u64),
     End(&'static str),
 }
@@ -175,9 +178,9 @@ impl Driver {
         loop {
             self.relieve().await?;
             let action = match self.input().await? {
-                Input::Whole(bytes) => match self.held_back().await? {
+                Input::Whole(length) => match self.held_back().await? {
                     Some(why) => Action::Close(Reply::bye(why)),
-                    None => match syntax::parse(&bytes) {
+                    None => match self.taken(length, syntax::parse) {
                         Ok(command) => self.session.command(command),
                         Err(why) => self.session.mistake(why),
                     },
@@ -301,14 +304,14 @@ impl Driver {
                 }
                 SaslStep::Challenge(octets) => self.print_challenge(&octets),
             }
-            let line = match self.input().await? {
-                Input::Whole(line) => line,
+            let length = match self.input().await? {
+                Input::Whole(length) => length,
                 Input::TooLong(_) => {
                     return Ok(self.say(Action::Close(Reply::bye("The response is too long"))));
                 }
                 Input::End(why) => return Ok(self.say(Action::Close(Reply::bye(why)))),
             };
-            response = match syntax::parse_string(&line) {
+            response = match self.taken(length, syntax::parse_string) {
                 Ok(text) if text == "*" => return Ok(self.cancelled("the login was cancelled")),
                 Ok(text) => match BASE64.decode(text) {
                     // RFC 7628 §3.2.3: the client's answer to a refusal does not count.
@@ -347,8 +350,9 @@ impl Driver {
         };
         self.connection.belongs_to(share);
         self.source().succeeded(&login);
-        self.lease = Some(self.service.directory.lease(&login));
-        self.session.account = Some(Box::new(login.account));
+        let lease = self.service.directory.lease(&login);
+        self.session.account = Some(lease.account());
+        self.lease = Some(lease);
         Reply::ok("Logged in").print(&mut self.output);
         Next::Command
     }
@@ -416,6 +420,8 @@ impl Driver {
             }
             ScriptAct::Get(name) => {
                 let text = directory.scripts().get(account.id, &name).await?;
+                // By doubling, a long script could take twice its length.
+                self.output.reserve_exact(text.len() + AROUND_LITERAL_LEN);
                 literal(&text, &mut self.output);
                 self.output.push_str("\r\n");
                 Ok(Reply::ok("Done"))
@@ -450,9 +456,7 @@ impl Driver {
                 return Ok(Input::End(LATE));
             }
             match syntax::frame(self.connection.input(), max) {
-                Framed::Whole(length) => {
-                    return Ok(Input::Whole(self.connection.input_mut().split_to(length).to_vec()));
-                }
+                Framed::Whole(length) => return Ok(Input::Whole(length)),
                 Framed::TooLong(octets) => return Ok(Input::TooLong(octets)),
                 Framed::Part => {}
             }
@@ -496,10 +500,21 @@ impl Driver {
         }
         // The rest of the command: its line end.
         Ok(match self.input().await? {
-            Input::Whole(_) => None,
+            Input::Whole(length) => {
+                self.connection.consume(length);
+                None
+            }
             Input::TooLong(_) => Some(TOO_LONG),
             Input::End(why) => Some(why),
         })
+    }
+
+    /// Reads a command of this length, and takes it off the input. So a command that waits for its
+    /// turn is in memory once.
+    fn taken<T>(&mut self, length: usize, read: impl FnOnce(&[u8]) -> T) -> T {
+        let outcome = read(self.connection.input().get(..length).unwrap_or_default());
+        self.connection.consume(length);
+        outcome
     }
 
     /// Counts a command and waits until the account may give it; what ends the session meanwhile.
