@@ -259,7 +259,9 @@ impl Relay {
                     let domain = domain_of(&to.address)
                         .or_else(|| literal_of(&to.address).filter(|_| self.to_addresses));
                     let Some(domain) = domain else { return Err(Refusal::Domain(to.address)) };
-                    destinations.entry(tls.destination(&domain)).or_default().push(to.into());
+                    let there = destinations.entry(tls.destination(&domain));
+                    // Most destinations have one recipient.
+                    there.or_insert_with(|| Vec::with_capacity(1)).push(to.into());
                 }
                 parts.extend(destinations.into_iter().map(|(destination, recipients)| NewItem {
                     envelope,
