@@ -152,10 +152,9 @@ impl RouteInputs<'_> {
                         Some(postmaster) => format!("means {postmaster}, which {what}"),
                         None => what,
                     });
-                    let account = &recipient.account;
-                    let forward = account.forward.as_ref().map(|forward| forward.to.clone());
-                    let (forward, sender) = (forward.unwrap_or_default(), Some(account.name.clone()));
-                    next.extend(forward.into_iter().rev().map(|to| (depth + 1, to, sender.clone())));
+                    let forward = recipient.account.forward.iter().flat_map(|forward| &forward.to);
+                    let sender = Some(recipient.account.name.clone());
+                    next.extend(forward.rev().map(|to| (depth + 1, to.clone(), sender.clone())));
                 }
                 // RCPT decides which mail of untrusted hosts is accepted. This is the route of
                 // our own mail.
