@@ -308,11 +308,11 @@ fn an_account_with_all_its_messages_kills_no_server_in_a_small_group() {
 }
 
 /// The attacks of `scripts/hostile` that take the most memory, by their names. Where messages are
-/// parsed, converted or verified, their memory is freed with the last reply. So such an attack holds
-/// nothing at the gate, but has its peak beside the states of those before it. So has `dns-answers`,
-/// too: an answer of a name server is freed once it is parsed, and no client can prevent that.
-/// Those whose searches take the one place of their account for long come last: other searches
-/// would wait.
+/// parsed, converted or verified, their memory is freed with the last reply. Such an attack holds
+/// nothing at the gate, but has its peak beside the states of those before it. `dns-answers` is
+/// one of them: an answer of a name server is freed once it is parsed, and no client can prevent
+/// that. Those whose searches take the one place of their account for long come last: other
+/// searches would wait.
 const WORST: [&str; 21] = [
     "never-read",
     "announced",
@@ -389,8 +389,8 @@ fn attacks_at_the_same_time_kill_no_server_in_a_small_group() {
 }
 
 /// The least part of the group, in percent, by which its peak exceeds what it had before the
-/// attacks. If their states were not held, it would stay below. It was estimated from what they send
-/// at the small scale, and not measured: the test prints the peak.
+/// attacks. If their states were not held, it would stay below. It was estimated from what they
+/// send at the small scale, and not measured: the test prints the peak.
 const HELD_PERCENT_MIN: usize = 10;
 
 /// One attack after the other reaches its state and stays in it, until all of them have. During

@@ -71,12 +71,12 @@ fn guesses_at_once(stage: &Stage) -> Outcome {
 
 /// Networks whose logins wait at once. Each has less than a quarter of the queue, its share.
 const WAITING_NETWORKS: usize = 4;
-/// Wrong passwords that wait at once at full scale, for each that is hashed at a time. At 20 ms for
-/// each, the last one waits 10 s.
+/// Wrong passwords that wait at once at full scale, for each that is hashed at a time. At 20 ms
+/// for each, the last one waits 10 s.
 const WAITING_EACH: usize = 500;
-/// How long a first login may take while they wait. It waits for one round: a hash for each network
-/// of the attackers, which takes half a second where one is hashed at a time. Behind all of those
-/// that wait it would take 10 s.
+/// How long a first login may take while they wait. It waits for one round: a hash for each
+/// network of the attackers, which takes half a second where one is hashed at a time. Behind all
+/// of those that wait it would take 10 s.
 const FIRST_LOGIN_MAX: Duration = Duration::from_secs(4);
 /// Where somebody logs in for the first time: in no network of the attackers.
 const NEWCOMER_AT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 9);

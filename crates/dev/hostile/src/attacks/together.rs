@@ -1,5 +1,5 @@
-//! Kinds of heavy work at once. Each has threads of its own, one fewer than there are processors. So
-//! together they may have more of them than there are processors.
+//! Kinds of heavy work at once. Each has threads of its own, one fewer than there are processors.
+//! So together they may have more of them than there are processors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
