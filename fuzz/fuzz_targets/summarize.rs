@@ -1,4 +1,5 @@
-//! Any bytes as a message: its summary and the memory to make it stay within their bounds.
+//! Any bytes as a message, and a longer one that repeats a part of them: the summary and the
+//! memory to make it stay within their bounds.
 #![no_main]
 
 #[path = "../../crates/service/delivery/tests/memory/bounds.rs"]
@@ -6,4 +7,4 @@ mod bounds;
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|message: &[u8]| drop(bounds::summary_within_bounds(message)));
+fuzz_target!(|data: &[u8]| bounds::within_bounds(data));

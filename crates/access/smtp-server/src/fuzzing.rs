@@ -14,6 +14,7 @@ use time::OffsetDateTime;
 
 use crate::command::{Command, response};
 use crate::dots::DotReader;
+use crate::options::LINE_MAX;
 use crate::reply::Reply;
 use crate::session::replies;
 use crate::{Action, Link, Role, Session, SmtpOptions};
@@ -149,11 +150,16 @@ fn session(role: Role, data: &[u8]) {
     }
 }
 
+/// The next line. Those over [`LINE_MAX`] are left out: they are refused before a session has them.
 fn line_of<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
-    let line = &rest[..end];
-    *rest = &rest[end + 2..];
-    Some(line)
+    loop {
+        let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+        let line = &rest[..end];
+        *rest = &rest[end + 2..];
+        if end + 2 <= LINE_MAX {
+            return Some(line);
+        }
+    }
 }
 
 fn skip(rest: &mut &[u8], size: u64) {

@@ -46,9 +46,17 @@ impl Group {
 
     /// The most memory that the group had, files included, if the machine says so.
     fn most(&self) -> Option<usize> {
-        ["memory.max_usage_in_bytes", "memory.peak"]
-            .iter()
-            .find_map(|file| fs::read_to_string(self.0.join(file)).ok()?.trim().parse().ok())
+        self.number(["memory.max_usage_in_bytes", "memory.peak"])
+    }
+
+    /// The memory that the group has now, files included.
+    fn now(&self) -> Option<usize> {
+        self.number(["memory.usage_in_bytes", "memory.current"])
+    }
+
+    /// The number in a file of the group, by its names in both versions of control groups.
+    fn number(&self, files: [&str; 2]) -> Option<usize> {
+        files.iter().find_map(|file| fs::read_to_string(self.0.join(file)).ok()?.trim().parse().ok())
     }
 }
 
@@ -299,9 +307,13 @@ fn an_account_with_all_its_messages_kills_no_server_in_a_small_group() {
     drop(server);
 }
 
-/// The attacks of `scripts/hostile` that take the most memory, by their names. Those whose
-/// searches take the one place of their account for long come last: other searches would wait.
-const WORST: [&str; 20] = [
+/// The attacks of `scripts/hostile` that take the most memory, by their names. Where messages are
+/// parsed, converted or verified, their memory is freed with the last reply. Such an attack holds
+/// nothing at the gate, but has its peak beside the states of those before it. `dns-answers` is
+/// one of them: an answer of a name server is freed once it is parsed, and no client can prevent
+/// that. Those whose searches take the one place of their account for long come last: other
+/// searches would wait.
+const WORST: [&str; 21] = [
     "never-read",
     "announced",
     "unfinished",
@@ -315,6 +327,7 @@ const WORST: [&str; 20] = [
     "appends",
     "rich",
     "verification",
+    "dns-answers",
     "contexts",
     "annotations",
     "sieve-parts",
@@ -375,6 +388,11 @@ fn attacks_at_the_same_time_kill_no_server_in_a_small_group() {
     others_are_served(stage);
 }
 
+/// The least part of the group, in percent, by which its peak exceeds what it had before the
+/// attacks. If their states were not held, it would stay below. It was estimated from what they
+/// send at the small scale, and not measured: the test prints the peak.
+const HELD_PERCENT_MIN: usize = 10;
+
 /// One attack after the other reaches its state and stays in it, until all of them have. During
 /// each, somebody else logs in and gets mail.
 #[test]
@@ -389,6 +407,7 @@ fn attacks_whose_states_add_up_kill_no_server_in_a_group_of_its_planned_size() {
         SIZE / MIB
     );
     let stage = &stage(&group, dir.path(), &(Stage::settings(&dns) + &limits));
+    let before = group.now();
     let outcomes = thread::scope(|scope| {
         let closed = stage.gate.close();
         let mut running = Vec::new();
@@ -406,12 +425,21 @@ fn attacks_whose_states_add_up_kill_no_server_in_a_group_of_its_planned_size() {
         drop(closed);
         running.into_iter().map(|(name, run)| (name, run.join().unwrap())).collect::<Vec<_>>()
     });
-    println!("the group had at most {:?} of {SIZE} bytes", group.most());
+    let most = group.most();
+    println!("the group had {before:?} before, and at most {most:?} of {SIZE} bytes");
     for (name, outcome) in &outcomes {
         println!("{name}: {outcome:?}");
     }
     let failed: Vec<_> = outcomes.iter().filter(|(_, outcome)| outcome.is_err()).collect();
     assert!(failed.is_empty(), "{failed:?}");
     assert_eq!((outcomes.len(), stage.gate.came()), (WORST.len(), WORST.len()));
+    match (before, most) {
+        (Some(before), Some(most)) => {
+            let (held, least) = (most.saturating_sub(before), SIZE / 100 * HELD_PERCENT_MIN);
+            assert!(held >= least, "all states took {held} bytes, under {least}: they were not held");
+        }
+        // Linux before 5.19 has no peak of a group of version 2.
+        _ => eprintln!("skipped: the peak of a control group cannot be read here"),
+    }
     others_are_served(stage);
 }

@@ -1,7 +1,7 @@
 //! Hostile clients against the real server over real sockets.
 //!
 //! ```text
-//! Stage: a server of its own, seven accounts
+//! Stage: a server of its own, seven accounts, and one for each first login
 //!   ├── attacks: one at a time, each a row of the table
 //!   ├── Neighbour: fetches all the while; its answers are checked
 //!   └── Gauge: the server's memory and CPU time, from /proc

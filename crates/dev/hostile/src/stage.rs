@@ -66,6 +66,8 @@ pub struct Stage {
     polls_seen: AtomicUsize,
     /// How many times somebody else logged in and got mail, since the last look.
     served: AtomicUsize,
+    /// Accounts that were made for a first login.
+    newcomers: AtomicUsize,
     server: Server,
 }
 
@@ -105,9 +107,10 @@ impl Stage {
         let gauge = Gauge::new(server.pid());
         let neighbour = Neighbour::start(server.address("imap"), NEIGHBOUR, PASSWORD, gauge)?;
         let descriptors = raise_descriptors();
-        let (large, polls_seen, served) = (OnceLock::new(), AtomicUsize::new(0), AtomicUsize::new(0));
-        let gate = Gate::default();
-        let stage = Self { scale, gauge, neighbour, gate, descriptors, large, polls_seen, served, server };
+        let [polls_seen, served, newcomers] = [(); 3].map(|()| AtomicUsize::new(0));
+        let (gate, large) = (Gate::default(), OnceLock::new());
+        let stage =
+            Self { scale, gauge, neighbour, gate, descriptors, large, polls_seen, served, newcomers, server };
         // An account that logged in from here before is not throttled for the failures of others.
         stage.login(BYSTANDER)?;
         // And its password is not hashed again: that takes 19 MiB, which an attack would count.
@@ -197,6 +200,20 @@ impl Stage {
         let mut client = LineClient::over(self.socket_from("lmtp", address)?)?;
         client.line()?;
         hand_in(client, "LHLO", to, message)
+    }
+
+    /// A new account of somebody who has never logged in. The server remembers no password of it.
+    pub fn newcomer(&self) -> Result<String> {
+        let number = self.newcomers.fetch_add(1, Ordering::Relaxed);
+        let name = format!("newcomer{number}@example.org");
+        let made = self.server.command(&["account", "add", &name, "--password-stdin"], PASSWORD);
+        match made.status.success() {
+            true => Ok(name),
+            false => {
+                let said = String::from_utf8_lossy(&made.stderr);
+                Err(std::io::Error::other(format!("account add: {said}")))
+            }
+        }
     }
 
     /// A POP3 session of an account.

@@ -1,16 +1,13 @@
 //! Commands that would compute for long.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
-use std::time::{Duration, Instant};
 
 use posthaste_testkit::LineClient;
 
-use super::connections::USER_AT;
 use super::indexed::indexed;
 use super::outcome::{Outcome, text};
 use crate::Scale;
-use crate::stage::{ATTACKER, BYSTANDER, COLLECTOR, LISTER, PASSWORD, Stage, push};
+use crate::stage::{ATTACKER, COLLECTOR, LISTER, PASSWORD, Stage, push};
 
 /// Sends commands in batches, and reads an answer for each: how many were OK.
 pub(super) fn pipelined(client: &mut LineClient, commands: &[String]) -> Result<usize, String> {
@@ -239,86 +236,4 @@ pub fn recipients(stage: &Stage) -> Outcome {
         }
         _ => Err(format!("{taken} recipients were taken")),
     }
-}
-
-/// How long passwords are tried at full scale.
-const LOGINS_FOR: Duration = Duration::from_secs(30);
-/// Wrong passwords at once from one address, which is refused after 64 failures.
-const AT_ONCE: usize = 96;
-
-/// An IMAP client at this address whose greeting was read.
-fn client_at(stage: &Stage, address: Ipv4Addr) -> Result<LineClient, String> {
-    let mut client = LineClient::over(stage.socket_from("imap", address).map_err(text)?).map_err(text)?;
-    client.line().map_err(text)?;
-    Ok(client)
-}
-
-/// Tries passwords, each from another address of a network. The result is the number of tries.
-fn guesses(stage: &Stage, network: usize, tries: usize, is_over: impl Fn() -> bool) -> Result<usize, String> {
-    let mut tried = 0;
-    while tried < tries && !is_over() {
-        // A second failure of an address would be answered later than the first.
-        let mut client = client_at(stage, Ipv4Addr::new(198, 19, network as u8, 1 + tried as u8))?;
-        let name = match (network + tried) % 50 {
-            0 => BYSTANDER.to_owned(),
-            n => format!("user{n}@example.org"),
-        };
-        tried += 1;
-        let lines = client.imap(&format!("LOGIN {name} wrong{tried}")).map_err(text)?;
-        if lines.iter().any(|line| line.starts_with("t OK")) {
-            return Err(format!("{name} got in"));
-        }
-    }
-    Ok(tried)
-}
-
-fn is_throttled(answer: &str) -> bool {
-    answer.contains("too many failed logins")
-}
-
-/// Tries more passwords at once than one address may. After that the right password of an account
-/// that never logged in from there is refused, too.
-fn guesses_at_once(stage: &Stage) -> Outcome {
-    let address = Ipv4Addr::new(198, 19, 255, 1);
-    let mut open = Vec::new();
-    for n in 0..AT_ONCE {
-        let mut client = client_at(stage, address)?;
-        client.send(format!("t LOGIN user{n}@example.org wrong\r\n").as_bytes()).map_err(text)?;
-        open.push(client);
-    }
-    let mut throttled = 0;
-    for client in &mut open {
-        throttled += usize::from(is_throttled(&client.line().map_err(text)?));
-    }
-    drop(open);
-    let lines =
-        client_at(stage, address)?.imap(&format!("LOGIN {COLLECTOR} \"{PASSWORD}\"")).map_err(text)?;
-    match lines.last().filter(|line| is_throttled(line)) {
-        Some(_) => Ok(format!("; {throttled} of {AT_ONCE} at once without a check")),
-        None => Err(format!("after {AT_ONCE} failures of its address {COLLECTOR} was answered {lines:?}")),
-    }
-}
-
-pub fn logins(stage: &Stage) -> Outcome {
-    let (clients, each) = (stage.of(3, 20), stage.of(4, 100));
-    // Failures for an account are answered later and later: further tries are left out.
-    let began = Instant::now();
-    let is_over = &|| began.elapsed() > LOGINS_FOR;
-    let panicked = |_| "an attacker panicked".to_owned();
-    let (tried, at_once, held) = std::thread::scope(|scope| {
-        let attack = |network| scope.spawn(move || guesses(stage, network, each, is_over));
-        let attackers: Vec<_> = (0..clients).map(attack).collect();
-        // The limit of an address is the same at each scale, and its answers take some 20 s.
-        let at_once = (stage.scale == Scale::Full).then(|| scope.spawn(move || guesses_at_once(stage)));
-        let held = stage.hold();
-        // A user at an address that never failed is served meanwhile.
-        let elsewhere = stage.login_from(USER_AT, BYSTANDER).map(drop);
-        let held = held.and(elsewhere.map_err(|error| format!("from elsewhere {error}")));
-        let tried: Result<usize, String> =
-            attackers.into_iter().map(|attacker| attacker.join().map_err(panicked)?).sum();
-        let at_once: Outcome = at_once.map_or(Ok(String::new()), |attack| attack.join().map_err(panicked)?);
-        (tried, at_once, held)
-    });
-    held?;
-    Ok(format!("{} refused{}", tried?, at_once?))
 }

@@ -43,8 +43,10 @@ pub fn silent(stage: &Stage) -> Outcome {
 pub(super) const USER_AT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const HOST_AT: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 
-/// More silent connections from 128 networks than connections without a login may be open.
+/// More silent connections from 128 networks than connections without a login may be open. A user
+/// who has never logged in does so meanwhile, which takes a hash.
 pub fn full(stage: &Stage) -> Outcome {
+    let newcomer = stage.newcomer().map_err(text)?;
     let possible = possible(stage, stage.of(450, 13_000));
     let mut open = Vec::new();
     let connect = |n: usize| {
@@ -58,7 +60,7 @@ pub fn full(stage: &Stage) -> Outcome {
     // Until its header is read, a connection counts for its proxy, and may be closed for one that
     // comes. So none of the attackers may be on the way.
     stage.all_are_admitted().map_err(|error| format!("beside silent connections {error}"))?;
-    let mut user = stage.login_from(USER_AT, BYSTANDER).map_err(|error| format!("from elsewhere {error}"))?;
+    let mut user = stage.login_from(USER_AT, &newcomer).map_err(|error| format!("from elsewhere {error}"))?;
     match stage.deliver_from(HOST_AT, BYSTANDER, b"Subject: from elsewhere\r\n\r\nhello\r\n") {
         Ok(reply) if reply.starts_with("250") => {}
         other => return Err(format!("mail from elsewhere: {other:?}")),

@@ -5,6 +5,7 @@ mod connections;
 mod extensions;
 mod indexed;
 mod lines;
+mod logins;
 mod mailboxes;
 mod memory;
 mod messages;
@@ -14,6 +15,7 @@ mod rich;
 mod sharing;
 mod sieve;
 mod smtp;
+mod together;
 mod unfinished;
 mod urls;
 mod verification;
@@ -75,8 +77,8 @@ pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "full",
         what: "13,000 silent connections from 128 networks: more than may be open without a login",
-        // 32 KiB each.
-        memory_mib: |stage| 64 + stage.of(450, 13_000) as u64 / 32,
+        // 32 KiB each, and the hash of a first login.
+        memory_mib: |stage| 64 + 20 + stage.of(450, 13_000) as u64 / 32,
         run: connections::full,
     },
     Attack {
@@ -467,10 +469,15 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "logins",
-        what: "up to 2,000 wrong passwords in 30 s for 50 names, each from another address, and 96 at once from one",
-        // Each hash takes 19 MiB, and there are as many at once as processors but one.
-        memory_mib: |_| 64 + 20 * std::thread::available_parallelism().map_or(8, |count| count.get() as u64),
-        run: commands::logins,
+        what: "up to 2,000 wrong passwords in 30 s, each from another address, 96 at once from one, and hundreds that wait",
+        memory_mib: logins::memory_mib,
+        run: logins::logins,
+    },
+    Attack {
+        name: "together",
+        what: "logins, verification and search at once: more threads compute than there are processors",
+        memory_mib: |stage| logins::memory_mib(stage) + incoming(stage) + reading(stage),
+        run: together::heavy,
     },
 ];
 

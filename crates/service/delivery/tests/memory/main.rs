@@ -4,12 +4,12 @@
 mod bounds;
 
 use posthaste_delivery::MESSAGE_COST;
-use posthaste_mime_summary::{Section, SummaryRef};
+use posthaste_mime_summary::{ADDRESSES_MAX, Section, SummaryRef};
 use posthaste_property::properties;
 use posthaste_testkit::fuzz_seeds;
 use proptest::prelude::*;
 
-use bounds::summary_within_bounds;
+use bounds::{repeated, summary_within_bounds, within_bounds};
 
 /// Fails if it is over its bounds; says what it takes.
 fn check(what: &str, message: &[u8]) -> Vec<u8> {
@@ -86,7 +86,26 @@ fn small_messages_made_to_take_much() {
 
 #[test]
 fn any_bytes_are_summarised_within_the_bounds() {
-    fuzz_seeds("summarize", 500, |message| drop(summary_within_bounds(message)));
+    fuzz_seeds("summarize", 500, within_bounds);
+}
+
+/// The seeds of the fuzz target reach the bounds of long messages, although they are short.
+#[test]
+fn short_inputs_make_long_messages() {
+    const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../fuzz/seeds/summarize/");
+    let made = |name: &str| {
+        let seed = std::fs::read(format!("{SEEDS}{name}")).unwrap();
+        assert!(seed.len() < 200, "{name}: {} bytes", seed.len());
+        repeated(&seed).unwrap_or_else(|| panic!("{name}: nothing is repeated"))
+    };
+    let commas = made("repeated-addresses").into_iter().filter(|byte| *byte == b',').count();
+    assert!(commas > ADDRESSES_MAX, "{commas} addresses");
+    // With 12 bytes of responses for each of its own, it reaches their bound of 8 MiB.
+    assert!(made("repeated-messages").len() >= 1 << 20);
+    assert_eq!(repeated(b"To: a,\r\n\r\n\x04\0\x01\x03").unwrap(), b"To: a,a,a,a,\r\n\r\n");
+    for none in [&b"To: a\r\n\r\n\0\0\0\x15"[..], b"\0\0\0\0", b"abc", b""] {
+        assert_eq!(repeated(none), None);
+    }
 }
 
 #[test]
