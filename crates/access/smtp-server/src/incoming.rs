@@ -22,6 +22,9 @@ const FIRST_BYTES: usize = 64 * 1024;
 /// three minutes.
 const MEMORY_WITHIN: Duration = Duration::from_secs(15);
 
+/// Bytes of an envelope that need no reservation: some twenty usual recipients.
+const ENVELOPE_FEW: usize = 16 * 1024;
+
 /// A message that is being received.
 pub(crate) struct Incoming {
     bytes: BytesMut,
@@ -76,6 +79,17 @@ impl Incoming {
         match permit.grow_to_within(wanted, MEMORY_WITHIN).await {
             Ok(()) => self.bytes.reserve(wanted - self.bytes.len()),
             Err(_) => self.refuse(Refused::NoRoom),
+        }
+    }
+
+    /// Reserves memory for the copies of a long envelope that a delivery makes; waits if necessary.
+    /// If there is none in time, the message is refused.
+    pub async fn reserve_for_envelope(&mut self, bytes: usize, budget: &ByteBudget) {
+        let Some(permit) = self.permit.as_ref().filter(|_| bytes > ENVELOPE_FEW) else { return };
+        // A message of the largest size leaves less, and is still taken.
+        let wanted = (permit.bytes() + bytes).min(budget.largest());
+        if permit.grow_to_within(wanted, MEMORY_WITHIN).await.is_err() {
+            self.refuse(Refused::NoRoom);
         }
     }
 
@@ -206,6 +220,25 @@ mod tests {
         append(&mut incoming, b"0123456789").await;
         assert!(incoming.refusal().is_none());
         assert_eq!(&incoming.finish().0[..], b"head0123456789");
+    }
+
+    #[tokio::test]
+    async fn a_long_envelope_has_its_share_of_the_memory_until_the_delivery_ends() {
+        let budget = ByteBudget::new(1 << 20);
+        let mut message = incoming(b"head", 10, &budget);
+        append(&mut message, b"0123").await;
+        let before = budget.available();
+        message.reserve_for_envelope(ENVELOPE_FEW, &budget).await;
+        assert_eq!(budget.available(), before, "a short one needs none");
+        message.reserve_for_envelope(768 << 10, &budget).await;
+        assert_eq!(budget.available(), before - (768 << 10));
+        // There is not as much as this. So all of it is enough.
+        message.reserve_for_envelope(2 << 20, &budget).await;
+        assert_eq!((budget.available(), message.is_refused()), (0, false));
+        let (_, permit) = message.finish();
+        assert_eq!(budget.available(), 0);
+        drop(permit);
+        assert_eq!(budget.available(), 1 << 20);
     }
 
     #[tokio::test]

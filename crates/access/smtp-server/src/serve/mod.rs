@@ -356,6 +356,7 @@ impl Driver {
     }
 
     async fn finish_message(&mut self, id: String, mut incoming: Incoming) -> Result<Next, NetError> {
+        incoming.reserve_for_envelope(self.session.envelope_bytes(), &self.service.budget).await;
         incoming.complete();
         let Some(transaction) = self.session.message_received() else { return Ok(Next::End) };
         if self.is_revoked() {

@@ -107,8 +107,7 @@ impl Transaction {
     }
 
     /// Bytes of memory that the recipients take.
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) const fn held(&self) -> usize {
         self.held
     }
 }

@@ -330,6 +330,11 @@ impl Session {
         self.transaction.as_ref().map_or(0, |transaction| transaction.recipients.len())
     }
 
+    /// Bytes of memory that the recipients of the message take.
+    pub fn envelope_bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Transaction::held)
+    }
+
     /// The message is not taken before it has come. The transaction is over.
     pub fn message_refused(&mut self, reply: Reply) -> Reply {
         self.reset();

@@ -7,6 +7,7 @@
 //! - `--large` adds folders of 500,000 and 1,000,000. It takes some minutes and 3 GB of disk.
 //! - `--only listings,changes` measures only these groups of rows ([`GROUPS`]).
 //! - `--without-index` switches the search index off, which an older baseline does not have.
+//! - `--rounds 21` measures so many rounds in place of 7. Ratios of few rounds vary by a tenth.
 //!
 //! In the environment:
 //!
@@ -67,6 +68,7 @@ struct Options {
     groups: Vec<String>,
     large: bool,
     without_index: bool,
+    rounds: usize,
 }
 
 impl Options {
@@ -80,7 +82,9 @@ impl Options {
         let unknown = groups.iter().find(|g| !GROUPS.contains(&g.as_str()));
         assert!(unknown.is_none(), "--only: there is no group {unknown:?}; the groups are {GROUPS:?}");
         let has = |option: &str| arguments.iter().any(|a| a == option);
-        Self { groups, large: has("--large"), without_index: has("--without-index") }
+        let rounds = arguments.iter().position(|a| a == "--rounds").map(|at| arguments[at + 1].parse());
+        let rounds = rounds.map_or(ROUNDS, |rounds| rounds.expect("--rounds: a number"));
+        Self { groups, large: has("--large"), without_index: has("--without-index"), rounds }
     }
 
     fn has(&self, group: &str) -> bool {
@@ -172,15 +176,16 @@ fn main() {
     sides.iter().for_each(|side| side.fill(&options));
 
     if options.groups.iter().any(|group| !RESTARTING.contains(&group.as_str())) {
-        (0..ROUNDS).for_each(|round| running(&mut sides, &options, round));
+        (0..options.rounds).for_each(|round| running(&mut sides, &options, round));
     }
     if options.has("memory") {
         for side in &mut sides {
             restarts::memory(side, &options);
         }
     }
-    for round in (0..ROUNDS).filter(|_| options.has("closed")) {
+    for round in (0..options.rounds).filter(|_| options.has("closed")) {
         for side in in_turn(&mut sides, round) {
+            side.table.begin_round(round);
             restarts::deliveries(side, &options.closed());
             restarts::copies(side, &options.closed());
         }
@@ -200,6 +205,7 @@ fn in_turn<T>(builds: &mut [T], round: usize) -> impl Iterator<Item = &mut T> {
 
 /// A round of the rows of servers that run.
 fn running(sides: &mut [Side], options: &Options, round: usize) {
+    sides.iter_mut().for_each(|side| side.table.begin_round(round));
     let servers: Vec<Server> = sides.iter().map(Side::start).collect();
     let mut pairs: Vec<(&mut Side, &Server)> = sides.iter_mut().zip(&servers).collect();
     let mut each = |group: &str, measure: &dyn Fn(&Server, &mut Table)| {

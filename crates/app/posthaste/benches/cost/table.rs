@@ -12,12 +12,24 @@ struct Row {
     per: f64,
     least: f64,
     wall: f64,
+    /// The least CPU of each round. Rounds without this row are missing.
+    rounds: Vec<(usize, f64)>,
 }
 
+/// The rows of one build.
 #[derive(Default)]
-pub struct Table(Vec<Row>);
+pub struct Table {
+    rows: Vec<Row>,
+    /// The round that is being measured.
+    round: usize,
+}
 
 impl Table {
+    /// What is taken from now on belongs to this round.
+    pub fn begin_round(&mut self, round: usize) {
+        self.round = round;
+    }
+
     /// Takes one run of a row; the least counts.
     pub fn take(
         &mut self,
@@ -27,33 +39,36 @@ impl Table {
         per: f64,
         (cpu_ns, wall_ns): (u64, u64),
     ) {
-        let at = self.0.iter().position(|row| row.name == name).unwrap_or_else(|| {
-            let row = Row { name: name.to_owned(), reach, unit, per, least: f64::MAX, wall: f64::MAX };
-            self.0.push(row);
-            self.0.len() - 1
+        let at = self.rows.iter().position(|row| row.name == name).unwrap_or_else(|| {
+            let (least, wall, rounds) = (f64::MAX, f64::MAX, Vec::new());
+            self.rows.push(Row { name: name.to_owned(), reach, unit, per, least, wall, rounds });
+            self.rows.len() - 1
         });
-        let row = &mut self.0[at];
-        row.least = row.least.min(cpu_ns as f64 / row.per);
+        let row = &mut self.rows[at];
+        let cpu = cpu_ns as f64 / row.per;
+        row.least = row.least.min(cpu);
         row.wall = row.wall.min(wall_ns as f64 / row.per);
+        match row.rounds.last_mut() {
+            Some((round, least)) if *round == self.round => *least = least.min(cpu),
+            _ => row.rounds.push((self.round, cpu)),
+        }
     }
 
     pub fn print(&self) {
         println!("| operation | server CPU | wall | reach |\n| --- | --- | --- | --- |");
-        for row in &self.0 {
+        for row in &self.rows {
             println!("| {} | {} | {} | {} |", row.name, row.cpu(), row.wall(), row.reach);
         }
     }
 
-    /// The same rows of two builds. The ratio is over 1 where this build costs more.
+    /// The same rows of two builds. The ratio is over 1 where this build costs more: the median of
+    /// the rounds, each with its own pair, and their quartiles.
     pub fn print_beside(&self, baseline: &Self) {
         println!("| operation | CPU, baseline | CPU, this | ratio | wall, baseline | wall, this |");
         println!("| --- | --- | --- | --- | --- | --- |");
-        for row in &self.0 {
-            let Some(before) = baseline.0.iter().find(|b| b.name == row.name) else { continue };
-            let ratio = match before.least {
-                0.0 => String::new(),
-                least => format!("{:.3}", row.least / least),
-            };
+        for row in &self.rows {
+            let Some(before) = baseline.rows.iter().find(|b| b.name == row.name) else { continue };
+            let ratio = row.ratio_to(before);
             let (cpu, wall) = ((before.cpu(), row.cpu()), (before.wall(), row.wall()));
             println!("| {} | {} | {} | {ratio} | {} | {} |", row.name, cpu.0, cpu.1, wall.0, wall.1);
         }
@@ -61,6 +76,19 @@ impl Table {
 }
 
 impl Row {
+    /// The ratio of the CPU of this row to that of a baseline. Empty if no round has both.
+    fn ratio_to(&self, baseline: &Self) -> String {
+        let before = |round| baseline.rounds.iter().find(|(of, _)| *of == round).map(|(_, cpu)| *cpu);
+        let pair = |(round, cpu): &(usize, f64)| before(*round).filter(|cpu| *cpu > 0.0).map(|of| cpu / of);
+        let mut ratios: Vec<f64> = self.rounds.iter().filter_map(pair).collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |quarter: usize| ratios.get(ratios.len() * quarter / 4).copied();
+        match [at(1), at(2), at(3)] {
+            [Some(low), Some(middle), Some(high)] => format!("{middle:.3} ({low:.3}–{high:.3})"),
+            _ => String::new(),
+        }
+    }
+
     fn cpu(&self) -> String {
         self.in_unit(self.least)
     }

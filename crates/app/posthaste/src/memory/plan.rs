@@ -55,8 +55,8 @@ use crate::config::{Auto, Config};
 /// ManageSieve      input of 512 KiB that has had a script, and 320 KiB of answers
 /// ```
 ///
-/// `tests/memory` measures sessions in these states. The delivery of a message to a thousand
-/// recipients takes up to 1 MiB more for as long as its commits last.
+/// `tests/memory` measures sessions in these states. The delivery of a message copies its
+/// recipients. It reserves that memory from `limits.incoming_bytes`, as for the message.
 pub const CONNECTION_BYTES: u64 = 1120 << 10;
 /// The memory of the program without connections: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
