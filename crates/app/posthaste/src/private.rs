@@ -247,8 +247,8 @@ fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
     }
 }
 
-/// Takes permissions from the file that has this path now. The mode that was seen before may be of
-/// another file: with it, this one could get permissions that it never had.
+/// Takes permissions from the file that has this path now. The mode that was seen before may be
+/// of another file: with it, this one could get permissions that it never had.
 fn take_from_present(path: &Path, permissions: u32) -> io::Result<()> {
     // So a pipe is not waited for, and a file that its owner cannot read is opened, too.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;

@@ -5,9 +5,9 @@
 //! group and mode between `bind` and `listen`. Until then every connection is refused, so no
 //! connection is accepted under other permissions.
 //!
-//! Root makes the file, mostly in a directory that the server's user may write. That user can put
-//! a link to another file in its place at any time. So nothing is changed by a path. The directory
-//! is held open, and owner and mode are set through a descriptor of the socket itself.
+//! Root makes the file, mostly in a directory that the server's user may write. That user can
+//! put a link to another file in its place at any time. So nothing is changed by a path. The
+//! directory is held open, and owner and mode are set through a descriptor of the socket itself.
 //!
 //! Invariants: only a socket on which nobody listens is replaced, and only the file that
 //! this process made is changed, and removed at the end.
@@ -271,7 +271,7 @@ mod tests {
         assert!(path.exists());
     }
 
-    /// Root has bound the socket. Who may write to its directory has put another file in its place.
+    /// Root has bound the socket. The server's user has put another file in its place.
     #[test]
     fn another_file_in_its_place_is_not_given_away() {
         let dir = tempfile::tempdir().unwrap();

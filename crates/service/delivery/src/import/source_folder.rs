@@ -1,12 +1,12 @@
-//! The folders and files of a source. Each is opened by its name in the folder that holds it, which
-//! is open already, and no link is followed. So it does not matter what replaces a folder between
-//! two steps of the walk: nothing outside of the source is read.
+//! The folders and files of a source. Each is opened by its name in the folder that holds it,
+//! which is open already, and no link is followed. So it does not matter what replaces a folder
+//! between two steps of the walk: nothing outside of the source is read.
 //!
 //! The author of the source may be allowed less than the user who imports it: root reads
-//! `/etc/shadow`. A second name of a file (a hard link) is no link that could be seen. So root reads
-//! a file with several names only if it belongs to the owner of its folder. Programs that deliver
-//! one message into several Maildirs make such files. In a folder where only root makes names, root
-//! reads every file: backups have hard links.
+//! `/etc/shadow`. A second name of a file (a hard link) is no link that could be seen. So root
+//! reads a file with several names only if it belongs to the owner of its folder. Programs that
+//! deliver one message into several Maildirs make such files. In a folder where only root makes
+//! names, root reads every file: backups have hard links.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
