@@ -22,7 +22,7 @@
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ use std::time::SystemTime;
 
 use posthaste_imap_server::{AdministrativeAct, RecordOfActs};
 use posthaste_mail_model::masked;
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 
 use crate::cli::{Account, Acl, AppPasswords, Check, Command, Domain, Group, Queue, Report, Sieve};
 use crate::config::Config;
@@ -93,11 +95,9 @@ impl Act {
     }
 
     fn write(&self, outcome: Outcome<'_>) -> std::io::Result<()> {
-        let owner = match std::fs::metadata(&self.dir) {
-            // Nothing was created, so there is nothing to record.
-            Err(_) => return Ok(()),
-            Ok(meta) => meta.uid(),
-        };
+        // Nothing was created, so there is nothing to record.
+        let Ok(dir) = open_directory(&self.dir) else { return Ok(()) };
+        let owner = dir.metadata()?.uid();
         // Root in the directory of another user: either the command was refused, or the owner must
         // be able to write the file later.
         let foreign = private::user() == 0 && owner != 0;
@@ -114,7 +114,7 @@ impl Act {
         let account = self.account.as_ref().map(|name| format!(" account={name:?}")).unwrap_or_default();
         let line =
             format!("{now} act={:?} user={}{sudo}{account} outcome={outcome}\n", self.what, private::user());
-        open(&self.dir.join(FILE), foreign.then_some(owner))?.write_all(line.as_bytes())
+        open(&dir, foreign.then_some(owner))?.write_all(line.as_bytes())
     }
 }
 
@@ -127,28 +127,34 @@ pub fn of_clients(config: &Config) -> RecordOfActs {
     })
 }
 
+/// Opens the data directory. Its owner may put another in its place: the file is made in the one
+/// whose owner is known.
+fn open_directory(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_DIRECTORY).open(path)
+}
+
 /// Opens the file to append; makes it if it is missing. `owner` gets a new file, and must be the
 /// owner of an old one.
 ///
 /// Both calls do not follow links. Otherwise root would hand over the file that the directory's
 /// owner has linked to.
-fn open(path: &Path, owner: Option<u32>) -> io::Result<File> {
-    let mut options = OpenOptions::new();
+fn open(dir: &File, owner: Option<u32>) -> io::Result<File> {
     // A named pipe that nobody reads is an error and no wait.
-    options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    match options.clone().create_new(true).open(path) {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = |how: OFlags| openat(dir, FILE, flags | how, Mode::RUSR | Mode::WUSR).map(File::from);
+    match open(OFlags::CREATE | OFlags::EXCL) {
         Ok(file) => {
             if let Some(owner) = owner {
                 fchown(&file, Some(owner), None)?;
             }
             return Ok(file);
         }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
+        Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
     }
-    let file = options.open(path).map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => io::Error::other("it is a symbolic link; remove it"),
-        _ => error,
+    let file = open(OFlags::empty()).map_err(|error| match error {
+        Errno::LOOP => io::Error::other("it is a symbolic link; remove it"),
+        _ => error.into(),
     })?;
     let meta = file.metadata()?;
     if !meta.is_file() {
@@ -270,6 +276,18 @@ mod tests {
         ended(dir.path()).unwrap();
         ended(dir.path()).unwrap();
         assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+    }
+
+    #[test]
+    fn a_directory_that_became_a_link_is_not_entered() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (data, moved) = (dir.path().join("data"), dir.path().join("moved"));
+        std::fs::create_dir(&data).unwrap();
+        let opened = open_directory(&data).unwrap();
+        std::fs::rename(&data, &moved).unwrap();
+        symlink(elsewhere.path(), &data).unwrap();
+        open(&opened, None).unwrap();
+        assert!(moved.join(FILE).exists() && !elsewhere.path().join(FILE).exists());
     }
 
     /// The line of a command, or `None`.

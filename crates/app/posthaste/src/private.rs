@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, Metadata, OpenOptions, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,8 @@ const OTHERS: u32 = 0o077;
 const STRANGERS: u32 = 0o007;
 /// Permissions of group and others to write.
 const WRITABLE: u32 = 0o022;
+/// Permission of others to write.
+const WRITABLE_BY_ALL: u32 = 0o002;
 /// A directory that everybody may use, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 /// The one name that may be a link: packs may be on another disk.
@@ -100,7 +103,19 @@ pub fn tighten(dir: &Path) -> Result<()> {
     }
     // A directory that also holds other people's things stays open: all of the store in it is
     // closed.
-    if alone { take_from_owned(dir, &whole, whole.uid()) } else { Ok(()) }
+    if alone {
+        return take_from_owned(dir, &whole, whole.uid());
+    }
+    // Root follows its own links in its store. Here they could be of any user.
+    if user() == 0 && whole.uid() == 0 && whole.mode() & WRITABLE_BY_ALL != 0 {
+        return Err(Failure::Usage(format!(
+            "every user of this machine can put files beside the store in {}; run `chmod go-w {}` as root, or name a \
+             directory of the store's own with --data",
+            dir.display(),
+            dir.display()
+        )));
+    }
+    Ok(())
 }
 
 /// A file that holds a secret and is named by the setting `setting`: nobody but its owner and its
@@ -214,7 +229,7 @@ fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
     if mode & permissions == 0 {
         return Ok(());
     }
-    match fs::set_permissions(path, Permissions::from_mode(mode & !permissions)) {
+    match take_from_present(path, permissions) {
         Ok(()) => {
             tracing::warn!(path = %path.display(), "other users could read this; its permissions now allow only its \
                                                     owner");
@@ -230,6 +245,16 @@ fn take_from(path: &Path, meta: &Metadata, permissions: u32) -> Result<()> {
             path.display()
         ))),
     }
+}
+
+/// Takes permissions from the file that has this path now. The mode that was seen before may be
+/// of another file: with it, this one could get permissions that it never had.
+fn take_from_present(path: &Path, permissions: u32) -> io::Result<()> {
+    // So a pipe is not waited for, and a file that its owner cannot read is opened, too.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
+    let mode = file.metadata()?.mode() & 0o7777 & !permissions;
+    // fchmod(2) refuses such a descriptor. This path leads to its very file.
+    fs::set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))
 }
 
 fn read(dir: &Path) -> Result<Vec<PathBuf>> {
@@ -346,6 +371,40 @@ mod tests {
         give(&path("format"));
         tighten(dir.path()).unwrap();
         assert_eq!(mode(&path("format")), 0o600);
+    }
+
+    /// Every user could put a link to a file of root's into such a directory.
+    #[test]
+    fn root_refuses_its_store_where_all_users_can_write() {
+        if user() != 0 {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        set(dir.path(), 0o777);
+        fs::write(dir.path().join("other"), "x").unwrap();
+        let refusal = tighten_store(dir.path()).unwrap_err().to_string();
+        assert!(
+            refusal.contains("every user of this machine") && refusal.contains("chmod go-w"),
+            "{refusal}"
+        );
+        assert_eq!(mode(dir.path()), 0o777);
+        // A directory of the store's own is closed.
+        fs::remove_file(dir.path().join("other")).unwrap();
+        tighten_store(dir.path()).unwrap();
+        assert_eq!(mode(dir.path()), 0o700);
+    }
+
+    #[test]
+    fn a_file_that_replaced_another_gets_no_permissions_of_that_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (seen, present) = (dir.path().join("seen"), dir.path().join("present"));
+        for file in [&seen, &present] {
+            fs::write(file, "x").unwrap();
+        }
+        set(&seen, 0o4777);
+        set(&present, 0o644);
+        take_from(&present, &fs::metadata(&seen).unwrap(), STRANGERS).unwrap();
+        assert_eq!((mode(&seen), mode(&present)), (0o4777, 0o640));
     }
 
     #[test]

@@ -248,23 +248,39 @@ async fn the_process_that_is_ended() {
     unreachable!("a page beyond the file was read");
 }
 
-#[tokio::test]
-async fn a_process_that_is_ended_by_a_page_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let world = store(dir.path(), small()).await;
+/// What such a process says.
+fn ended_by_a_page(dir: &Path) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_that_is_ended", "--nocapture"])
-        .env(DIR, dir.path())
+        .env(DIR, dir)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&child.stderr).into_owned();
     assert_eq!(child.status.signal(), Some(libc::SIGBUS), "{said}");
+    said
+}
+
+#[tokio::test]
+async fn a_process_that_is_ended_by_a_page_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = store(dir.path(), small()).await;
+    let said = ended_by_a_page(dir.path());
     assert!(said.contains("posthaste: ended by SIGBUS while it read the index"), "{said}");
     assert!(said.contains("`posthaste check --rebuild`"), "{said}");
     assert_eq!(std::fs::read_to_string(dir.path().join("index/suspect")).unwrap(), "SIGBUS");
     let error = LmdbEngine::open(dir.path(), small()).unwrap_err();
     assert!(error.to_string().contains("`posthaste check --rebuild`"), "{error}");
     drop(world);
+}
+
+#[tokio::test]
+async fn a_process_that_is_ended_writes_through_no_link() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let _world = store(dir.path(), small()).await;
+    let other = elsewhere.path().join("other");
+    std::os::unix::fs::symlink(&other, dir.path().join("index/suspect")).unwrap();
+    ended_by_a_page(dir.path());
+    assert!(!other.exists());
 }
 
 #[tokio::test]

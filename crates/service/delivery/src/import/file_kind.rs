@@ -3,10 +3,8 @@
 //! Only the beginning is looked at, and nothing is refused here: callers know what the file's name
 //! promises.
 
-use std::fs;
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 /// Octets looked at: any sane `From ` line or header field, and this many lines of an mbox that one
 /// of them must end.
@@ -45,11 +43,10 @@ const CR_ALONE: &str = "its lines end with CR alone: replace each with LF first 
 const UNKNOWN: &str = "it begins neither with `From `, as an mbox does, nor with a header field, as a message does: remove \
                        what precedes that, or let its name end in .eml if it is one message nevertheless";
 
-/// Looks at the beginning of a file. Never called with a pipe or device: opening one may wait for
-/// ever.
-pub(super) fn kind_of_file(path: &Path) -> io::Result<FileKind> {
+/// Looks at the beginning of a file.
+pub(super) fn kind_of_file(file: File) -> io::Result<FileKind> {
     let mut start = Vec::new();
-    open(path)?.take(START_LEN).read_to_end(&mut start)?;
+    file.take(START_LEN).read_to_end(&mut start)?;
     Ok(judge(&start))
 }
 
@@ -82,32 +79,6 @@ fn begins_with_field(text: &[u8]) -> bool {
     let name = text.iter().take_while(|&&b| b.is_ascii_graphic() && b != b':').count();
     let colon = text[name..].iter().find(|&&b| !matches!(b, b' ' | b'\t'));
     name > 0 && colon == Some(&b':')
-}
-
-/// Whether an entry is a file, or a link, which is refused by name. Pipes and devices are no mail,
-/// and reading one may never end.
-pub(super) fn is_file_or_link(entry: &fs::DirEntry) -> io::Result<bool> {
-    let kind = entry.file_type()?;
-    Ok(kind.is_file() || kind.is_symlink())
-}
-
-/// Why a link is not read. The importing user may read more than the link's author: root reads
-/// `/etc/shadow`.
-pub(super) const LINK: &str = "it is a symbolic link, and links are not followed, as they may lead out of the mail: replace the link with its target";
-
-/// Opens a file unless it is a symbolic link.
-pub(super) fn open(path: &Path) -> io::Result<fs::File> {
-    if fs::symlink_metadata(path)?.is_symlink() {
-        return Err(io::Error::other(LINK));
-    }
-    let file = fs::File::open(path)?;
-    // The name may have become a link meanwhile: the open file must be the one that the name
-    // itself denotes.
-    let (opened, named) = (file.metadata()?, fs::symlink_metadata(path)?);
-    if (opened.dev(), opened.ino()) != (named.dev(), named.ino()) {
-        return Err(io::Error::other(LINK));
-    }
-    Ok(file)
 }
 
 /// An error of the file system with what can be done about it.

@@ -9,17 +9,19 @@
 //! | `*.eml` | a message of the folder it lies in; one that begins with `From ` is an mbox there |
 //! | other files | reported with what can be done, if there is anything in them |
 //! | links | nothing: they are reported by name. The source itself may be one |
+//! | files with names of another user's making, for root | nothing: they are reported by name |
 //! | pipes, devices | nothing |
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufReader};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use super::file_kind::{FileKind, LINK, kind_of_file, open, remedy};
+use super::file_kind::{FileKind, kind_of_file, remedy};
+use super::source_folder::{Entry, EntryKind, LINK, SourceFolder};
 use super::{Fault, ImportError, ImportedMessage, Sink, maildir, mbox, status};
 use crate::format::{date_field, to_crlf};
 
@@ -42,24 +44,26 @@ pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<()
     } else {
         path.to_owned()
     };
-    let path = real.as_path();
+    let unreadable = |error: io::Error| failed(remedy(&error));
     let mut walk = Walk { message_len_max, sink };
     // `Break` means that the import was cancelled, which is not a read error.
     let _ = if meta.is_dir() {
+        let source = SourceFolder::named(&real).map_err(unreadable)?;
         // So that a folder that cannot be read at all is an error and not a fault.
-        fs::read_dir(path).map_err(|e| failed(remedy(&e)))?;
-        walk.dir(path, "", 0)
+        source.require_list().map_err(unreadable)?;
+        walk.dir(&source, "", 0)
     } else if !meta.is_file() {
         return Err(failed("it is neither a file nor a folder: save it as a file first".to_owned()));
     } else {
-        match kind_of_file(path).map_err(|e| failed(remedy(&e)))? {
-            FileKind::Mbox => walk.mbox(path, ""),
+        let (folder, name) = SourceFolder::of_file(&real).map_err(unreadable)?;
+        match folder.file(name).and_then(kind_of_file).map_err(unreadable)? {
+            FileKind::Mbox => walk.mbox(&folder, name, ""),
             // Any other file with a name ending in `.eml` is a message.
-            _ if has_extension(path, "eml") => walk.eml(path, ""),
+            _ if has_extension(name, "eml") => walk.eml(&folder, name, ""),
             FileKind::Empty => ControlFlow::Continue(()),
             // A first message that lost its `From ` line.
-            FileKind::Message if has_extension(path, "mbox") => walk.mbox(path, ""),
-            FileKind::Message => walk.eml(path, ""),
+            FileKind::Message if has_extension(name, "mbox") => walk.mbox(&folder, name, ""),
+            FileKind::Message => walk.eml(&folder, name, ""),
             FileKind::Other(why) => return Err(failed(why.to_owned())),
         }
     };
@@ -72,9 +76,9 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn dir(&mut self, dir: &Path, mailbox: &str, depth: usize) -> ControlFlow<()> {
+    fn dir(&mut self, dir: &SourceFolder, mailbox: &str, depth: usize) -> ControlFlow<()> {
         if depth > DEPTH_MAX {
-            return self.fault(dir, "folders are nested more than 32 deep");
+            return self.fault(dir.path(), "folders are nested more than 32 deep");
         }
         let is_maildir = maildir::is_maildir(dir);
         if is_maildir {
@@ -82,86 +86,90 @@ impl Walk<'_> {
         }
         let entries = match entries(dir) {
             Ok(entries) => entries,
-            Err(error) => return self.fault(dir, &remedy(&error)),
+            Err(error) => return self.fault(dir.path(), &remedy(&error)),
         };
-        for FolderEntry { path, name, kind } in entries {
-            if kind == EntryKind::Link {
-                self.fault(&path, LINK)?;
-                continue;
-            }
-            let is_dir = kind == EntryKind::Folder;
-            match (is_dir, is_maildir) {
-                (true, true) if matches!(name.as_str(), "cur" | "new" | "tmp") => {}
-                (true, _) if name.starts_with('.') => {
-                    // Maildir++; any other hidden folder is not mail.
-                    if maildir::is_maildir(&path) {
-                        self.dir(&path, &below(mailbox, &maildir::folder_name(&name)), depth + 1)?;
-                    } else if is_maildir && let Err(error) = fs::read_dir(&path) {
-                        self.fault(&path, &remedy(&error))?;
+        for FolderEntry { name, text, kind } in entries {
+            match kind {
+                _ if is_maildir && maildir::is_read(&text) => {}
+                EntryKind::Link => self.fault(&dir.path_of(&name), LINK)?,
+                EntryKind::Folder if is_maildir && text == "tmp" => {}
+                EntryKind::Folder => match dir.folder(&name) {
+                    Ok(folder) if text.starts_with('.') => {
+                        // Maildir++; any other hidden folder is not mail.
+                        if maildir::is_maildir(&folder) {
+                            self.dir(&folder, &below(mailbox, &maildir::folder_name(&text)), depth + 1)?;
+                        } else if is_maildir && let Err(error) = folder.require_list() {
+                            self.fault(folder.path(), &remedy(&error))?;
+                        }
                     }
-                }
-                (true, _) => {
-                    let level = name.strip_suffix(".sbd").or(name.strip_suffix(".mbox")).unwrap_or(&name);
-                    self.dir(&path, &below(mailbox, level), depth + 1)?;
-                }
+                    Ok(folder) => {
+                        let level = text.strip_suffix(".sbd").or(text.strip_suffix(".mbox")).unwrap_or(&text);
+                        self.dir(&folder, &below(mailbox, level), depth + 1)?;
+                    }
+                    Err(error) => self.fault(&dir.path_of(&name), &remedy(&error))?,
+                },
                 // Files next to cur and new are the mail program's own.
-                (false, true) => {}
-                (false, false) => self.file(&path, &name, mailbox)?,
+                EntryKind::File if is_maildir => {}
+                EntryKind::File => self.file(dir, &name, mailbox)?,
+                EntryKind::Other => {}
             }
         }
         ControlFlow::Continue(())
     }
 
-    fn file(&mut self, path: &Path, name: &str, mailbox: &str) -> ControlFlow<()> {
-        if name.starts_with('.') {
+    fn file(&mut self, folder: &SourceFolder, name: &OsStr, mailbox: &str) -> ControlFlow<()> {
+        let text: &str = &name.to_string_lossy();
+        if text.starts_with('.') {
             return ControlFlow::Continue(());
         }
-        let kind = match kind_of_file(path) {
+        let kind = match folder.file(name).and_then(kind_of_file) {
             Ok(kind) => kind,
-            Err(error) => return self.fault(path, &remedy(&error)),
+            Err(error) => return self.fault(&folder.path_of(name), &remedy(&error)),
         };
         match kind {
-            FileKind::Mbox if has_extension(path, "eml") => self.mbox(path, mailbox),
-            _ if has_extension(path, "eml") => self.eml(path, mailbox),
-            FileKind::Mbox if name == "mbox" && !mailbox.is_empty() => self.mbox(path, mailbox),
+            FileKind::Mbox if has_extension(name, "eml") => self.mbox(folder, name, mailbox),
+            _ if has_extension(name, "eml") => self.eml(folder, name, mailbox),
+            FileKind::Mbox if text == "mbox" && !mailbox.is_empty() => self.mbox(folder, name, mailbox),
             FileKind::Mbox => {
-                let stem = name.strip_suffix(".mbox").or(name.strip_suffix(".mbx")).unwrap_or(name);
-                self.mbox(path, &below(mailbox, stem))
+                let stem = text.strip_suffix(".mbox").or(text.strip_suffix(".mbx")).unwrap_or(text);
+                self.mbox(folder, name, &below(mailbox, stem))
             }
             FileKind::Empty => ControlFlow::Continue(()),
-            _ if NOT_MAIL.iter().any(|e| has_extension(path, e)) => ControlFlow::Continue(()),
+            _ if NOT_MAIL.iter().any(|e| has_extension(name, e)) => ControlFlow::Continue(()),
             FileKind::Message => self.fault(
-                path,
+                &folder.path_of(name),
                 "skipped: let its name end in .eml if it is a message, or in .mbox if it is more",
             ),
-            FileKind::Other(why) => self.fault(path, &format!("passed over: {why}")),
+            FileKind::Other(why) => self.fault(&folder.path_of(name), &format!("passed over: {why}")),
         }
     }
 
-    fn mbox(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
-        match open(path) {
+    fn mbox(&mut self, folder: &SourceFolder, name: &OsStr, mailbox: &str) -> ControlFlow<()> {
+        let path = folder.path_of(name);
+        match folder.file(name) {
             Ok(file) => {
                 let peek = |at, out: &mut [u8]| file.read_at(out, at);
                 let mut input = BufReader::with_capacity(BUFFER, &file);
                 let source = mbox::Source { path: &Arc::from(path), mailbox, peek: &peek };
                 mbox::read(&mut input, &source, self.message_len_max, self.sink)
             }
-            Err(error) => self.fault(path, &remedy(&error)),
+            Err(error) => self.fault(&path, &remedy(&error)),
         }
     }
 
     /// A message in a file of its own. Its internal date is its Date field, because the file's time
     /// is mostly that of a copy.
-    fn eml(&mut self, path: &Path, mailbox: &str) -> ControlFlow<()> {
-        match maildir::read_file(path, self.message_len_max) {
+    fn eml(&mut self, folder: &SourceFolder, name: &OsStr, mailbox: &str) -> ControlFlow<()> {
+        let path = folder.path_of(name);
+        match maildir::read_file(folder, name, self.message_len_max) {
             Ok((bytes, modified)) => {
                 let flags = status::scan(&bytes).flags;
                 let date = date_field(&bytes).or(modified);
-                let origin = maildir::origin(path);
+                let origin = maildir::origin(&path);
                 let bytes = to_crlf(bytes);
                 self.sink.message(ImportedMessage { mailbox: mailbox.to_owned(), flags, date, bytes, origin })
             }
-            Err(why) => self.fault(path, &why),
+            Err(why) => self.fault(&path, &why),
         }
     }
 
@@ -171,33 +179,20 @@ impl Walk<'_> {
 }
 
 struct FolderEntry {
-    path: PathBuf,
-    name: String,
+    name: OsString,
+    /// The name as text: what is not UTF-8 is replaced.
+    text: String,
     kind: EntryKind,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum EntryKind {
-    File,
-    Folder,
-    Link,
-}
-
-/// A folder's entries by name. Pipes and devices are left out: opening one may wait for ever.
-fn entries(dir: &Path) -> io::Result<Vec<FolderEntry>> {
-    let mut out = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let (path, kind) = (entry.path(), entry.file_type()?);
-        let kind = match (kind.is_dir(), kind.is_file(), kind.is_symlink()) {
-            (true, ..) => EntryKind::Folder,
-            (_, true, _) => EntryKind::File,
-            (.., true) => EntryKind::Link,
-            _ => continue,
-        };
-        out.push(FolderEntry { path, name: entry.file_name().to_string_lossy().into_owned(), kind });
-    }
-    out.sort_by(|a, b| a.name.cmp(&b.name));
+/// A folder's entries by name.
+fn entries(dir: &SourceFolder) -> io::Result<Vec<FolderEntry>> {
+    let named = |Entry { name, kind }: Entry| {
+        let text = name.to_string_lossy().into_owned();
+        FolderEntry { name, text, kind }
+    };
+    let mut out: Vec<FolderEntry> = dir.entries()?.into_iter().map(named).collect();
+    out.sort_by(|a, b| a.text.cmp(&b.text));
     Ok(out)
 }
 
@@ -205,6 +200,6 @@ fn below(mailbox: &str, level: &str) -> String {
     if mailbox.is_empty() { level.to_owned() } else { format!("{mailbox}/{level}") }
 }
 
-fn has_extension(path: &Path, extension: &str) -> bool {
-    path.extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(extension))
+fn has_extension(name: &OsStr, extension: &str) -> bool {
+    Path::new(name).extension().and_then(OsStr::to_str).is_some_and(|e| e.eq_ignore_ascii_case(extension))
 }

@@ -4,8 +4,7 @@
 //! letters `a` … `z` are keywords that Dovecot's `dovecot-keywords` file names. A file's time is
 //! when its message was received.
 
-use std::ffi::OsString;
-use std::fs;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -14,20 +13,28 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_mail_model::Flag;
 
-use super::file_kind::{is_file_or_link, open, remedy};
+use super::file_kind::remedy;
+use super::source_folder::{Entry, EntryKind, SourceFolder};
 use super::{Fault, ImportedMessage, Origin, Sink, status};
 use crate::format::to_crlf;
 
 /// Names the keywords of a Maildir.
 const KEYWORDS: &str = "dovecot-keywords";
+/// The folders with messages.
+const PARTS: [&str; 2] = ["cur", "new"];
 /// Octets of `dovecot-keywords` that are read: 26 lines of a keyword each.
 const KEYWORDS_LEN_MAX: u64 = 16 * 1024;
 
 /// Whether a folder is a Maildir: one with `cur`, or with `new` and `tmp`. Archivers leave empty
 /// folders out, so a rule that needs all three would lose mail.
-pub(super) fn is_maildir(dir: &Path) -> bool {
-    let has = |part| fs::symlink_metadata(dir.join(part)).is_ok_and(|meta| meta.is_dir());
+pub(super) fn is_maildir(dir: &SourceFolder) -> bool {
+    let has = |part| dir.kind(OsStr::new(part)).is_ok_and(|kind| kind == EntryKind::Folder);
     has("cur") || (has("new") && has("tmp"))
+}
+
+/// Whether [`read`] reads what has this name in a Maildir, or reports why it does not.
+pub(super) fn is_read(name: &str) -> bool {
+    PARTS.contains(&name) || name == KEYWORDS
 }
 
 /// The relative name of a Maildir++ folder: `.Archive.2024` is `Archive/2024`, in modified UTF-7 as
@@ -42,33 +49,34 @@ pub(super) fn folder_name(dir_name: &str) -> String {
 
 /// Reads the messages of one Maildir, those in `cur` first, each in the order of their names, which
 /// is that of arrival.
-pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut dyn Sink) -> ControlFlow<()> {
+pub(super) fn read(
+    dir: &SourceFolder,
+    mailbox: &str,
+    message_len_max: u64,
+    sink: &mut dyn Sink,
+) -> ControlFlow<()> {
     let keywords = match keywords(dir) {
         Ok(keywords) => keywords,
         Err(error) => {
             let why = format!("{}; messages are imported without their keywords", remedy(&error));
-            sink.fault(Fault { origin: origin(&dir.join(KEYWORDS)), why })?;
+            sink.fault(Fault { origin: origin(&dir.path_of(OsStr::new(KEYWORDS))), why })?;
             Vec::new()
         }
     };
-    for part in ["cur", "new"] {
-        let part = dir.join(part);
-        // The walk over the folder reports it.
-        if part.is_symlink() {
-            continue;
-        }
-        let names = match file_names(&part) {
-            Ok(names) => names,
+    for part in PARTS.map(OsStr::new) {
+        let listed = dir.folder(part).and_then(|part| file_names(&part).map(|names| (part, names)));
+        let (part, names) = match listed {
+            Ok(listed) => listed,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                sink.fault(Fault { origin: origin(&part), why: remedy(&error) })?;
+                sink.fault(Fault { origin: origin(&dir.path_of(part)), why: remedy(&error) })?;
                 continue;
             }
         };
         for name in names {
-            let path = part.join(&name);
+            let path = part.path_of(&name);
             let flags = flags(&name.to_string_lossy(), &keywords);
-            match read_file(&path, message_len_max) {
+            match read_file(&part, &name, message_len_max) {
                 Ok((bytes, date)) => sink.message(ImportedMessage {
                     mailbox: mailbox.to_owned(),
                     flags,
@@ -84,8 +92,12 @@ pub(super) fn read(dir: &Path, mailbox: &str, message_len_max: u64, sink: &mut d
 }
 
 /// The whole of a file, and its time.
-pub(super) fn read_file(path: &Path, message_len_max: u64) -> Result<(Vec<u8>, Option<u32>), String> {
-    let file = open(path).map_err(|e| remedy(&e))?;
+pub(super) fn read_file(
+    folder: &SourceFolder,
+    name: &OsStr,
+    message_len_max: u64,
+) -> Result<(Vec<u8>, Option<u32>), String> {
+    let file = folder.file(name).map_err(|e| remedy(&e))?;
     let meta = file.metadata().map_err(|e| remedy(&e))?;
     let too_large = |len: u64| {
         format!(
@@ -112,16 +124,14 @@ pub(super) fn origin(path: &Path) -> Origin {
     Origin { path: Arc::from(path), offset: 0 }
 }
 
-/// The files of a folder, hidden ones left out, by the number they begin with and then by name.
-fn file_names(dir: &Path) -> io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if !name.as_encoded_bytes().starts_with(b".") && is_file_or_link(&entry)? {
-            names.push(name);
-        }
-    }
+/// The files of a folder, hidden ones left out, by the number they begin with and then by name. A
+/// link is among them: its message is reported by name.
+fn file_names(folder: &SourceFolder) -> io::Result<Vec<OsString>> {
+    let is_mail = |Entry { name, kind }: &Entry| {
+        !name.as_encoded_bytes().starts_with(b".") && matches!(kind, EntryKind::File | EntryKind::Link)
+    };
+    let mut names: Vec<OsString> =
+        folder.entries()?.into_iter().filter(is_mail).map(|entry| entry.name).collect();
     names.sort_by_cached_key(|name| (arrival(&name.to_string_lossy()), name.clone()));
     Ok(names)
 }
@@ -132,13 +142,8 @@ fn arrival(name: &str) -> u64 {
 }
 
 /// Keywords by letter.
-fn keywords(dir: &Path) -> io::Result<Vec<Option<Flag>>> {
-    let path = dir.join(KEYWORDS);
-    // The walk over the folder reports it.
-    if path.is_symlink() {
-        return Ok(Vec::new());
-    }
-    let file = match open(&path) {
+fn keywords(dir: &SourceFolder) -> io::Result<Vec<Option<Flag>>> {
+    let file = match dir.file(OsStr::new(KEYWORDS)) {
         Ok(file) => file,
         // A Maildir without this file has no keywords.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -176,6 +181,8 @@ fn flags(name: &str, keywords: &[Option<Flag>]) -> Vec<Flag> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -193,15 +200,16 @@ mod tests {
     #[test]
     fn keywords_that_cannot_be_read_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(keywords(dir.path()).unwrap(), []);
+        let keywords = || keywords(&SourceFolder::named(dir.path()).unwrap());
+        assert_eq!(keywords().unwrap(), []);
         // One line that is no UTF-8 costs no other its keyword.
         fs::write(dir.path().join(KEYWORDS), b"0 $Junk\n1 \xff\xff\n2 work\n").unwrap();
-        let found = keywords(dir.path()).unwrap();
+        let found = keywords().unwrap();
         assert_eq!((&found[0], &found[2]), (&status::keyword("$Junk"), &status::keyword("work")));
 
         fs::remove_file(dir.path().join(KEYWORDS)).unwrap();
         fs::create_dir(dir.path().join(KEYWORDS)).unwrap();
-        assert!(keywords(dir.path()).is_err());
+        assert!(keywords().is_err());
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod maildir;
 mod mbox;
 #[cfg(test)]
 mod resume_tests;
+mod source_folder;
 mod status;
 #[cfg(test)]
 mod tests;

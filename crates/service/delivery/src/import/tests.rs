@@ -311,6 +311,53 @@ fn links_out_of_the_source_are_named_and_not_read() {
     assert_eq!(kept.found.len(), 1);
 }
 
+/// Puts links in place of folders when the first message is found: the walk has listed them.
+struct Swapping<'a> {
+    dir: &'a Path,
+    outside: &'a Path,
+    kept: CollectedMessages,
+}
+
+impl Sink for Swapping<'_> {
+    fn message(&mut self, found: ImportedMessage) -> ControlFlow<()> {
+        if self.kept.found.is_empty() {
+            for folder in ["a/cur", "b", "c"] {
+                let place = self.dir.join(folder);
+                fs::rename(&place, self.outside.join(folder.replace('/', "-"))).unwrap();
+                std::os::unix::fs::symlink(self.outside.join("box"), place).unwrap();
+            }
+        }
+        self.kept.message(found)
+    }
+    fn fault(&mut self, fault: Fault) -> ControlFlow<()> {
+        self.kept.fault(fault)
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_becomes_a_link_during_the_import_is_not_followed() {
+    let root = "S: of root\n";
+    let outside = tree(&[
+        ("box/1", root),
+        ("box/2", root),
+        ("box/cur/1", root),
+        ("box/x.eml", root),
+        ("box/new/1", root),
+    ]);
+    let own = "S: own\n";
+    let dir = tree(&[("a/cur/1", own), ("a/cur/2", own), ("b/cur/1", own), ("c/x.eml", own)]);
+    let kept = CollectedMessages::default();
+    let mut swapping = Swapping { dir: dir.path(), outside: outside.path(), kept };
+    read(dir.path(), LIMIT, &mut swapping).unwrap();
+    assert_eq!(texts(&swapping.kept), ["S: own\r\n", "S: own\r\n"]);
+    let faults: Vec<_> = swapping.kept.faults.iter().map(ToString::to_string).collect();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    for link in ["/b: it is a symbolic link", "/c: it is a symbolic link"] {
+        assert!(faults.iter().any(|fault| fault.contains(link)), "{link}: {faults:?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn pipes_and_circles_are_no_mail() {

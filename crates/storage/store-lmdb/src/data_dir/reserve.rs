@@ -18,11 +18,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use posthaste_store::{Result, StoreError};
+use rustix::fs::OFlags;
 
 use crate::log::Preallocation;
 use crate::log::disk::{Disk, failed, is_full};
@@ -126,8 +127,13 @@ impl Reserve {
         StoreError::Full(format!("{}: there is no space for its {} KiB", self.path.display(), missing >> 10))
     }
 
+    /// Opens the file for writing. A link is not followed: another file would be cut.
+    fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
+        options.write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&self.path)
+    }
+
     fn grow(&self, there: u64, target: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
+        let file = self.open(OpenOptions::new().create(true).truncate(false))?;
         // Another process fills it. Both would write the same bytes, but a release in between
         // must not be undone in part.
         if file.try_lock().is_err() {
@@ -155,7 +161,7 @@ impl Reserve {
             _ => return false,
         };
         let cut = || {
-            let file = OpenOptions::new().write(true).open(&self.path)?;
+            let file = self.open(&mut OpenOptions::new())?;
             file.set_len(left)?;
             // A journal gives freed blocks back when it commits.
             file.sync_all()
@@ -191,4 +197,23 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
         at += n;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::log::disk::RealDisk;
+
+    use super::*;
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let other = elsewhere.path().join("other");
+        std::os::unix::fs::symlink(&other, dir.path().join("reserve")).unwrap();
+        let reserve = Reserve::new(Arc::new(RealDisk), dir.path(), MIN);
+        assert!(reserve.complete(0).is_err() && !other.exists());
+        std::fs::write(&other, vec![1; MIN as usize]).unwrap();
+        assert!(!reserve.release(Purpose::Deletion, 0));
+        assert_eq!(std::fs::metadata(&other).unwrap().len(), MIN);
+    }
 }

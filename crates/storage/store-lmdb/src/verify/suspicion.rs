@@ -111,7 +111,8 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut li
         for part in parts {
             libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len());
         }
-        let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC;
+        // A user who can write to the index may have put a link there.
+        let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         let file = libc::open(prepared.marker.as_ptr(), flags, 0o600);
         if file >= 0 {
             libc::write(file, name.as_ptr().cast(), name.len());

@@ -9,6 +9,7 @@ mod place;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -228,11 +229,14 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
 }
 
 /// Keeps other conversions out until it is dropped. A host of a cluster may have no data
-/// directory: there it keeps none out.
+/// directory: there it keeps none out. It may have one of another user, in which root follows no
+/// link.
 fn lock(data: &Path) -> Result<Option<File>> {
     let path = data.join("convert.lock");
     let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
-    let file = match OpenOptions::new().write(true).create(true).truncate(false).open(&path) {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+    let file = match options.open(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file.map_err(failed)?,
     };
@@ -337,6 +341,11 @@ mod tests {
         drop(held);
         assert!(lock(data.path()).unwrap().is_some());
         assert!(lock(&data.path().join("none")).unwrap().is_none());
+        // A link in its place makes no file elsewhere.
+        let elsewhere = data.path().join("elsewhere");
+        std::fs::remove_file(data.path().join("convert.lock")).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, data.path().join("convert.lock")).unwrap();
+        assert!(lock(data.path()).is_err() && !elsewhere.exists());
     }
 
     /// After an interruption, no error names the messages that the engine refused.
