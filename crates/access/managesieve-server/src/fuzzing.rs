@@ -14,8 +14,8 @@ pub fn stream(data: &[u8]) {
     assert_eq!(commands(stream, step), commands(stream, stream.len().max(1)));
 }
 
-/// The ends of the commands of a stream that comes in pieces, up to the first one that is too long
-/// or has too many literals.
+/// The ends of the commands of a stream that comes in pieces, up to the first one that is too
+/// long or has too many literals.
 fn commands(stream: &[u8], step: usize) -> Vec<usize> {
     let (mut ends, mut at, mut came) = (Vec::new(), 0, 0);
     let mut framer = Framer::default();

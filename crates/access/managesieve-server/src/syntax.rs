@@ -38,8 +38,8 @@ pub(crate) struct Framer {
 }
 
 impl Framer {
-    /// Looks at what came since. The command may have `max` octets. Literals are skipped, not read.
-    /// After any answer but [`Framed::Part`], the next command needs another framer.
+    /// Looks at what came since the last call. The command may have `max` octets. Literals are
+    /// skipped, not read. After any answer but [`Framed::Part`], take another framer.
     pub(crate) fn next(&mut self, input: &[u8], max: usize) -> Framed {
         loop {
             // Nothing is new while a literal is not whole.

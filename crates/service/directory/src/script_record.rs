@@ -12,14 +12,14 @@ use sha2::{Digest as _, Sha256};
 use crate::error::Result;
 use crate::record;
 
-/// Octets of one script at most. The largest exports of filter editors have some 100 KiB. Twice as
-/// much for each of [`crate::SCRIPTS_MAX`] would let one account fill 32 MiB of the index: a record
-/// may have twice the octets of its script.
+/// Octets of one script at most. The largest exports of filter editors have some 100 KiB. Twice
+/// as much for each of [`crate::SCRIPTS_MAX`] would let one account fill 32 MiB of the index: a
+/// record may have twice the octets of its script.
 pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
 
-/// Octets of a record that is written now. JSON needs two octets for a quote, a backslash, a tab
-/// and a line end. So each script fits that has no other control characters. These need six octets
-/// each. Earlier versions stored scripts full of them in 1.5 MiB; such a record stays readable.
+/// Octets of the record of a new script. JSON needs two octets for a quote, a backslash, a tab, CR
+/// and LF. So each script fits that has no other control characters. These need six octets each.
+/// Earlier versions stored scripts full of them in 1.5 MiB. Such a record stays readable.
 pub(crate) const RECORD_BYTES_MAX: usize = 2 * SCRIPT_BYTES_MAX + 1024;
 
 /// A stored script.

@@ -147,7 +147,7 @@ impl Scripts {
         Ok(script_record::read(&entry)?.text)
     }
 
-    /// Whether a script of this name and size could be stored: the limits alone. No script is read.
+    /// Whether a script of this name and size could be stored: the limits alone. It reads no script.
     #[boxed]
     pub async fn has_room_for(&self, account: AccountId, name: &str, octets: u64) -> Result<(), ScriptError> {
         check_name(name)?;
@@ -283,8 +283,8 @@ impl Scripts {
         Ok(())
     }
 
-    /// Writes a script that is stored already: here under another name, or in another directory. It
-    /// may be one of an earlier version, whose record is longer than any that is written now.
+    /// Writes a script that is stored already, under another name or in another directory. Its
+    /// record may be longer than one of a new script, if an earlier version stored it.
     async fn write_script(&self, account: AccountId, name: &str, text: &str) -> Result<(), ScriptError> {
         let key = key(account, name);
         let value = script_record::print(&key, name, text)?;
