@@ -17,9 +17,9 @@ use crate::record;
 /// record may have twice the octets of its script.
 pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
 
-/// Octets of the record of a new script. JSON needs two octets for a quote, a backslash, a tab, CR
-/// and LF. So each script fits that has no other control characters. These need six octets each.
-/// Earlier versions stored scripts full of them in 1.5 MiB. Such a record stays readable.
+/// Octets of the record of a new script. JSON needs two octets for a quote, a backslash, a tab,
+/// CR and LF. So each script fits that has no other control characters. These need six octets
+/// each. Earlier versions stored scripts full of them in 1.5 MiB. Such a record stays readable.
 pub(crate) const RECORD_BYTES_MAX: usize = 2 * SCRIPT_BYTES_MAX + 1024;
 
 /// A stored script.

@@ -147,7 +147,7 @@ impl Scripts {
         Ok(script_record::read(&entry)?.text)
     }
 
-    /// Whether a script of this name and size could be stored: the limits alone. It reads no script.
+    /// Whether a script of this name and size could be stored: the limits alone. Reads no script.
     #[boxed]
     pub async fn has_room_for(&self, account: AccountId, name: &str, octets: u64) -> Result<(), ScriptError> {
         check_name(name)?;
