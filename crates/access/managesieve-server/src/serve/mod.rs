@@ -76,7 +76,8 @@ pub struct ManageSieveService {
     certificates: Option<Certificates>,
     accounts: Accounts,
     /// For commands on scripts: a short one may read or compile hundreds of kibibytes. As many as
-    /// there are processors, but one, which stays with everybody else; one for each account.
+    /// there are processors, but one, which stays with everybody else; one for each account. Each
+    /// holds one stored script at a time.
     permits: KeyedSemaphore<[u8; 16]>,
 }
 
