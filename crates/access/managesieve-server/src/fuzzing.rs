@@ -1,7 +1,7 @@
 //! Bytes of a client on their way through the framer and the parser. For fuzz targets, and for the
 //! test below.
 
-use crate::syntax::{Framed, frame, parse, parse_string};
+use crate::syntax::{Framed, Framer, parse, parse_string};
 
 /// Octets that a command may have here.
 const COMMAND_LEN_MAX: usize = 4096;
@@ -14,24 +14,28 @@ pub fn stream(data: &[u8]) {
     assert_eq!(commands(stream, step), commands(stream, stream.len().max(1)));
 }
 
-/// The ends of the commands of a stream that comes in pieces, up to the first one that is too long.
+/// The ends of the commands of a stream that comes in pieces, up to the first one that is too
+/// long or has too many literals.
 fn commands(stream: &[u8], step: usize) -> Vec<usize> {
     let (mut ends, mut at, mut came) = (Vec::new(), 0, 0);
+    let mut framer = Framer::default();
     while came < stream.len() {
         came = (came + step).min(stream.len());
         while let Some(input) = stream.get(at..came) {
-            match frame(input, COMMAND_LEN_MAX) {
+            match framer.next(input, COMMAND_LEN_MAX) {
                 Framed::Part => break,
                 Framed::TooLong(octets) => {
                     assert!(octets == 0 || octets > COMMAND_LEN_MAX as u64);
                     return ends;
                 }
+                Framed::TooManyLiterals => return ends,
                 Framed::Whole(length) => {
                     assert!((1..=input.len()).contains(&length));
                     let command = &input[..length];
                     let _ = (parse(command), parse_string(command));
                     at += length;
                     ends.push(at);
+                    framer = Framer::default();
                 }
             }
         }

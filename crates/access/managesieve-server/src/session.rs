@@ -169,7 +169,9 @@ pub(crate) fn failure(error: &ScriptError) -> Reply {
     let _ = write!(text, "{error}");
     match error {
         ScriptError::Name => Reply::no(text),
-        ScriptError::TooLarge(_) => Reply::no(text).with_code("QUOTA/MAXSIZE"),
+        ScriptError::TooLarge(_) | ScriptError::ControlCharacters => {
+            Reply::no(text).with_code("QUOTA/MAXSIZE")
+        }
         ScriptError::TooMany => Reply::no(text).with_code("QUOTA/MAXSCRIPTS"),
         ScriptError::NoScript(_) => Reply::no(text).with_code("NONEXISTENT"),
         ScriptError::Active(_) => Reply::no(text).with_code("ACTIVE"),

@@ -10,6 +10,9 @@ pub(crate) const USER_LEN_MAX: usize = SCRIPT_BYTES_MAX + 4 * 1024;
 /// Arguments of a command at most: no command has more than two.
 const ARGUMENTS_MAX: usize = 4;
 
+/// Literals of a command at most. No command has more strings: RFC 5804 §2.
+const LITERALS_MAX: usize = 2;
+
 /// The extent to which a command has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framed {
@@ -19,28 +22,46 @@ pub(crate) enum Framed {
     Whole(usize),
     /// The command is over the limit: at least this many octets.
     TooLong(u64),
+    /// The command has more literals than any has. Its end was not looked for.
+    TooManyLiterals,
 }
 
-/// Finds the end of a command that may have `max` octets. Literals are skipped, not read.
-pub(crate) fn frame(input: &[u8], max: usize) -> Framed {
-    let mut at = 0;
-    loop {
-        let rest = input.get(at..).unwrap_or_default();
-        let Some(end) = memchr::memchr(b'\n', rest) else {
-            return if at + rest.len() > max { Framed::TooLong(0) } else { Framed::Part };
-        };
-        let line = &rest[..=end];
-        at += line.len();
-        let Some(octets) = literal_at_end(line) else {
-            return if at > max { Framed::TooLong(0) } else { Framed::Whole(at) };
-        };
-        if octets > (max as u64).saturating_sub(at as u64) {
-            return Framed::TooLong(at as u64 + octets);
-        }
-        // It fits `max`, so it fits.
-        at += octets as usize;
-        if at > input.len() {
-            return Framed::Part;
+/// Finds the end of one command, which comes in pieces. An octet is looked at once, however small
+/// the pieces are. Between two calls the caller may append to the input but take nothing from it.
+#[derive(Debug, Default)]
+pub(crate) struct Framer {
+    /// The beginning of the command's present line, after its earlier lines and literals.
+    line_start: usize,
+    /// The end of what was looked at: no line ends between the two.
+    scanned: usize,
+    literals: usize,
+}
+
+impl Framer {
+    /// Looks at what came since the last call. The command may have `max` octets. Literals are
+    /// skipped, not read. After any answer but [`Framed::Part`], take another framer.
+    pub(crate) fn next(&mut self, input: &[u8], max: usize) -> Framed {
+        loop {
+            // Nothing is new while a literal is not whole.
+            let Some(fresh) = input.get(self.scanned..) else { return Framed::Part };
+            let Some(end) = memchr::memchr(b'\n', fresh) else {
+                self.scanned = input.len();
+                return if input.len() > max { Framed::TooLong(0) } else { Framed::Part };
+            };
+            let end = self.scanned + end + 1;
+            let Some(octets) = literal_at_end(input.get(self.line_start..end).unwrap_or_default()) else {
+                return if end > max { Framed::TooLong(0) } else { Framed::Whole(end) };
+            };
+            self.literals += 1;
+            if self.literals > LITERALS_MAX {
+                return Framed::TooManyLiterals;
+            }
+            if octets > (max as u64).saturating_sub(end as u64) {
+                return Framed::TooLong(end as u64 + octets);
+            }
+            // It fits `max`, so it fits.
+            self.line_start = end + octets as usize;
+            self.scanned = self.line_start;
         }
     }
 }
@@ -80,7 +101,7 @@ enum Argument {
     Number(u64),
 }
 
-/// Reads a whole command, as [`frame`] found it; what is wrong with it.
+/// Reads a whole command, as [`Framer`] found it; what is wrong with it.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Command, &'static str> {
     let end = bytes.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(bytes.len());
     let (word, mut rest) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
@@ -190,17 +211,54 @@ fn literal(bytes: &[u8]) -> Result<(Argument, &[u8]), &'static str> {
 mod tests {
     use super::*;
 
+    fn frame(input: &[u8], max: usize) -> Framed {
+        Framer::default().next(input, max)
+    }
+
     #[test]
     fn commands_are_framed_with_their_literals() {
         let put = b"PUTSCRIPT \"a\" {7+}\r\nkeep;\r\n\r\nNOOP\r\n";
         assert_eq!(frame(put, 100), Framed::Whole(29));
+        let mut framer = Framer::default();
         for part in 0..29 {
             assert_eq!(frame(&put[..part], 100), Framed::Part, "{part}");
+            assert_eq!(framer.next(&put[..part], 100), Framed::Part, "{part}");
         }
+        assert_eq!(framer.next(put, 100), Framed::Whole(29));
         assert_eq!(frame(put, 20), Framed::TooLong(27));
         assert_eq!(frame(b"X {4294967296+}\r\n", 100), Framed::TooLong(17 + 4_294_967_296));
         assert_eq!(frame(&[b'x'; 101], 100), Framed::TooLong(0));
         assert_eq!(frame(b"X {5}\r\n", 100), Framed::Whole(7));
+    }
+
+    /// A client that sent one octet at a time had all of its command looked at again for each.
+    #[test]
+    fn an_octet_is_looked_at_once() {
+        /// Octets before the line end in which a literal's size is looked for.
+        const SIZE_LEN_MAX: usize = 16;
+        let long = [b"NOOP \"".as_slice(), &[b'x'; 1000], b"\"\r\n"].concat();
+        let text = [b"PUTSCRIPT {3+}\r\na\nb {500+}\r\n".as_slice(), &[b'\n'; 500], b"\r\n"].concat();
+        for command in [long, text] {
+            let (mut framer, mut came) = (Framer::default(), Vec::new());
+            for (at, octet) in command.iter().enumerate() {
+                came.push(*octet);
+                if at + 1 == command.len() {
+                    break;
+                }
+                assert_eq!(framer.next(&came, 2000), Framed::Part, "{at}");
+                assert!(framer.scanned > at, "{at}: {framer:?}");
+                // Whoever looks at these again finds the end of a line.
+                let looked_at = framer.scanned.min(came.len()).saturating_sub(SIZE_LEN_MAX);
+                came[..looked_at].fill(b'\n');
+            }
+            assert_eq!(framer.next(&came, 2000), Framed::Whole(command.len()));
+        }
+    }
+
+    #[test]
+    fn a_command_has_as_many_literals_as_one_can_use() {
+        assert_eq!(frame(b"RENAMESCRIPT {1+}\r\na {1+}\r\nb\r\n", 100), Framed::Whole(30));
+        assert_eq!(frame(b"PUTSCRIPT {0+}\r\n{0+}\r\n{0+}\r\n", 100), Framed::TooManyLiterals);
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod error;
 mod extension;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod includes;
 mod lexer;
 mod limits;
 mod matching;

@@ -67,8 +67,11 @@ impl Part {
     }
 
     fn inside(&self, entry: DirectoryEntry) -> DirectoryEntry {
-        let name = entry.name.strip_prefix(&self.prefix).unwrap_or(&entry.name).to_owned();
-        DirectoryEntry { name, ..entry }
+        DirectoryEntry { name: self.inside_name(entry.name), ..entry }
+    }
+
+    fn inside_name(&self, name: String) -> String {
+        name.strip_prefix(&self.prefix).map(str::to_owned).unwrap_or(name)
     }
 }
 
@@ -93,6 +96,12 @@ impl Layer for Part {
         let after = after.map(|after| self.outside(after));
         let found = self.whole.directory_scan(&self.outside(prefix), after.as_deref(), limit).await?;
         Ok(found.into_iter().map(|entry| self.inside(entry)).collect())
+    }
+
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        let after = after.map(|after| self.outside(after));
+        let found = self.whole.directory_names(&self.outside(prefix), after.as_deref(), limit).await?;
+        Ok(found.into_iter().map(|name| self.inside_name(name)).collect())
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {

@@ -25,6 +25,8 @@ struct State {
     between: Option<String>,
     /// Scans of records that begin so fail.
     unlisted: Option<String>,
+    /// So do scans and reads of these.
+    unread: Option<String>,
     /// The time that each scan takes.
     slow: Option<Duration>,
     /// Reads, scans and changes.
@@ -32,8 +34,20 @@ struct State {
     /// Events before the next change, or the next scan, of records that begin so.
     change: Option<(String, Happens)>,
     scan: Option<(String, Happens)>,
-    /// Each read of a record, and each scan with `*` at its end.
+    /// Each read of a record, each scan with `*` at its end, each list of names with `?`.
     reads: Vec<String>,
+}
+
+impl State {
+    /// An error if nothing that begins so can be read.
+    fn check_read(&self, name: &str) -> Result<()> {
+        match &self.unread {
+            Some(begins) if name.starts_with(begins.as_str()) => {
+                Err(StoreError::Unavailable("no answer in time".into()))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl FaultyDirectory {
@@ -62,6 +76,11 @@ impl FaultyDirectory {
     /// Makes each scan of records that begin so fail, until `None` ends it.
     pub fn fail_to_list(&self, prefix: Option<&str>) {
         self.state().unlisted = prefix.map(str::to_owned);
+    }
+
+    /// Makes each read and each scan of records that begin so fail, until `None` ends it.
+    pub fn fail_to_read(&self, prefix: Option<&str>) {
+        self.state().unread = prefix.map(str::to_owned);
     }
 
     /// Has each scan take so long from now on.
@@ -96,7 +115,7 @@ impl FaultyDirectory {
     }
 
     /// The names that were read since the last call, of records that begin so. The name of a scan
-    /// ends with `*`.
+    /// ends with `*`, that of a list of names with `?`.
     pub fn reads_of(&self, prefix: &str) -> Vec<String> {
         let reads = std::mem::take(&mut self.state().reads);
         reads.into_iter().filter(|name| name.starts_with(prefix)).collect()
@@ -116,6 +135,7 @@ impl Layer for FaultyDirectory {
             let mut state = self.state();
             state.calls += 1;
             state.reads.push(name.to_owned());
+            state.check_read(name)?;
         }
         self.engine.directory_entry(name).await
     }
@@ -130,6 +150,7 @@ impl Layer for FaultyDirectory {
             let mut state = self.state();
             state.calls += 1;
             state.reads.push(format!("{prefix}*"));
+            state.check_read(prefix)?;
             if state.unlisted.as_ref().is_some_and(|begins| prefix.starts_with(begins.as_str())) {
                 return Err(StoreError::Unavailable("no answer in time".into()));
             }
@@ -144,6 +165,16 @@ impl Layer for FaultyDirectory {
             None => tokio::task::yield_now().await,
         }
         self.engine.directory_scan(prefix, after, limit).await
+    }
+
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        {
+            let mut state = self.state();
+            state.calls += 1;
+            state.reads.push(format!("{prefix}?"));
+            state.check_read(prefix)?;
+        }
+        self.engine.directory_names(prefix, after, limit).await
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {

@@ -75,6 +75,7 @@ mod records;
 mod resolve;
 pub mod sasl;
 mod scram_keys;
+mod script_record;
 mod scripts;
 mod seen;
 mod settings;
@@ -128,9 +129,8 @@ pub use network::Network;
 pub use password::Policy;
 pub use recent::Recent;
 pub use resolve::{Recipient, ResolveError};
-pub use scripts::{
-    SCRIPT_BYTES_MAX, SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, Script, ScriptError, Scripts, records_of,
-};
+pub use script_record::{SCRIPT_BYTES_MAX, Script, ScriptKeys, records_of};
+pub use scripts::{SCRIPT_NAME_CHARS_MAX, SCRIPTS_MAX, ScriptError, Scripts};
 pub use seen::{PendingSeen, Reading, SeenFlags, SeenMessages, copy_seen};
 pub use settings::{CertificateLogins, LoginSettings};
 pub use shared_groups::Group;

@@ -50,6 +50,11 @@ impl Records {
         Ok(self.engine.directory_scan(prefix, after, limit).await?)
     }
 
+    /// The names of the records that [`Self::scan`] returns, without their content.
+    pub async fn names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        Ok(self.engine.directory_names(prefix, after, limit).await?)
+    }
+
     /// Writes a record, or removes it (`None`), if its version is `expected`. 0: there is none.
     pub async fn put(&self, name: String, expected: u64, value: Option<Bytes>) -> Result<CommitOutcome> {
         Ok(self.engine.directory_commit(DirectoryChange { name, expected, value }).await?)

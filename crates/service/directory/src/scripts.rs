@@ -9,39 +9,28 @@
 //! it: each side writes its record first, and then looks at the other's. Not in here: what a script
 //! means.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
+use bytes::Bytes;
 use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryPages};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use crate::account::Account;
 use crate::error::DirectoryError;
-use crate::record;
 use crate::records::{Records, TRIES};
+use crate::script_record::{
+    self, RECORD_BYTES_MAX, SCRIPT_BYTES_MAX, Script, ScriptKeys, key, prefix, records_of,
+};
 
-/// Octets of one script at most. The largest exports of filter editors have some 100 KiB. Twice as
-/// much for each of [`SCRIPTS_MAX`] would let one account fill 16 MiB of the index.
-pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
 /// Characters of a script's name at most: RFC 5804 §1.6 requires 128.
 pub const SCRIPT_NAME_CHARS_MAX: usize = 128;
 /// Scripts of one account at most: one, its drafts, and those that it includes.
 pub const SCRIPTS_MAX: usize = 32;
-/// Records per engine call. Scripts may be large: 8 of them are at most 2 MiB.
-const PAGE: usize = 8;
-
-/// A stored script.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Script {
-    /// The name of the script.
-    pub name: String,
-    /// The text of the script.
-    pub text: String,
-}
+/// Names of records per engine call: more than an account has scripts.
+const KEYS_PAGE: usize = 2 * SCRIPTS_MAX;
+/// Records per engine call, of those that are no scripts. They are short.
+const PAGE: usize = 64;
 
 /// Why a script was not stored, found, activated or removed.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +43,9 @@ pub enum ScriptError {
     /// Over [`SCRIPT_BYTES_MAX`].
     #[error("the script has {0} octets: at most {SCRIPT_BYTES_MAX} are accepted")]
     TooLarge(u64),
+    /// Its record would be over `RECORD_BYTES_MAX`.
+    #[error("the script has too many control characters: remove them")]
+    ControlCharacters,
     /// [`SCRIPTS_MAX`] are there.
     #[error("the account has {SCRIPTS_MAX} scripts: remove one first")]
     TooMany,
@@ -75,45 +67,6 @@ impl From<posthaste_store::StoreError> for ScriptError {
     fn from(error: posthaste_store::StoreError) -> Self {
         Self::Directory(error.into())
     }
-}
-
-/// A script's record.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScriptRecord {
-    v: u32,
-    name: String,
-    text: String,
-}
-
-/// A script's record, of which only the name is wanted.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NamedRecord {
-    #[serde(rename = "v")]
-    _version: IgnoredAny,
-    name: String,
-    #[serde(rename = "text")]
-    _text: IgnoredAny,
-}
-
-/// Before the names of all records about an account's filtering. They are removed with the account.
-pub fn records_of(account: AccountId) -> String {
-    format!("sieve/{account}/")
-}
-
-fn prefix(account: AccountId) -> String {
-    format!("{}script/", records_of(account))
-}
-
-/// A name of 128 characters may have 512 octets, a record's name only 400: the key has the hash of
-/// the name.
-fn key(account: AccountId, name: &str) -> String {
-    let mut key = prefix(account);
-    for byte in &Sha256::digest(name.as_bytes())[..16] {
-        let _ = write!(key, "{byte:02x}");
-    }
-    key
 }
 
 /// The error of a copy, which has no other reasons.
@@ -143,41 +96,49 @@ impl Scripts {
         Self { records }
     }
 
-    /// Reads the scripts of an account, in no order of their names.
+    /// The scripts that an account has. None of them is read.
     #[boxed]
-    pub async fn all(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
-        let (mut scripts, mut pages) = (Vec::new(), self.pages(prefix(account)));
-        while let Some(page) = pages.next().await? {
-            for entry in &page {
-                let record: ScriptRecord = record::parse(entry)?;
-                scripts.push(Script { name: record.name, text: record.text });
+    pub async fn keys(&self, account: AccountId) -> Result<ScriptKeys, ScriptError> {
+        let (prefix, mut keys) = (prefix(account), Vec::<String>::new());
+        loop {
+            let after = keys.last().map(String::as_str);
+            let page = self.records.names(&prefix, after, KEYS_PAGE).await?;
+            let is_last = page.len() < KEYS_PAGE;
+            keys.extend(page);
+            if is_last {
+                return Ok(ScriptKeys::new(account, keys));
             }
         }
-        Ok(scripts)
     }
 
-    fn pages(&self, prefix: String) -> DirectoryPages<'_> {
-        DirectoryPages::new(self.records.engine(), prefix, PAGE)
+    /// Reads all scripts of an account, in no order of their names: up to 8 MiB. So this is for
+    /// commands of the administrator. The server reads one script at a time.
+    #[boxed]
+    pub async fn all(&self, account: AccountId) -> Result<Vec<Script>, ScriptError> {
+        let (keys, mut scripts) = (self.keys(account).await?, Vec::new());
+        for key in keys.iter() {
+            // It may have been removed meanwhile.
+            if let Some(entry) = self.records.entry(key).await? {
+                scripts.push(script_record::read(&entry)?);
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(scripts)
     }
 
     /// The names of all scripts of an account, sorted. Their texts are skipped.
     #[boxed]
     pub async fn names(&self, account: AccountId) -> Result<Vec<String>, ScriptError> {
-        let (mut names, mut pages) = (Vec::new(), self.pages(prefix(account)));
-        while let Some(page) = pages.next().await? {
-            for entry in &page {
-                names.push(record::parse::<NamedRecord>(entry)?.name);
-                // A page is up to 2 MiB: others have their turn in between.
-                tokio::task::yield_now().await;
+        let (keys, mut names) = (self.keys(account).await?, Vec::new());
+        for key in keys.iter() {
+            if let Some(entry) = self.records.entry(key).await? {
+                names.push(script_record::read_name(&entry)?);
             }
+            // A record has up to half a MiB: others have their turn in between.
+            tokio::task::yield_now().await;
         }
         names.sort_unstable();
         Ok(names)
-    }
-
-    /// Counts the scripts of an account, up to the limit.
-    async fn count(&self, account: AccountId) -> Result<usize, ScriptError> {
-        Ok(self.records.scan(&prefix(account), None, SCRIPTS_MAX).await?.len())
     }
 
     /// The text of one script.
@@ -185,19 +146,18 @@ impl Scripts {
     pub async fn get(&self, account: AccountId, name: &str) -> Result<String, ScriptError> {
         let entry = self.records.entry(&key(account, name)).await?;
         let entry = entry.ok_or_else(|| ScriptError::NoScript(name.to_owned()))?;
-        Ok(record::parse::<ScriptRecord>(&entry)?.text)
+        Ok(script_record::read(&entry)?.text)
     }
 
-    /// Whether a script of this name and size could be stored: the limits alone.
+    /// Whether a script of this name and size could be stored: the limits alone. Reads no script.
     #[boxed]
     pub async fn has_room_for(&self, account: AccountId, name: &str, octets: u64) -> Result<(), ScriptError> {
         check_name(name)?;
         if octets > SCRIPT_BYTES_MAX as u64 {
             return Err(ScriptError::TooLarge(octets));
         }
-        if self.records.entry(&key(account, name)).await?.is_none()
-            && self.count(account).await? >= SCRIPTS_MAX
-        {
+        let keys = self.keys(account).await?;
+        if keys.count() >= SCRIPTS_MAX && !keys.has(name) {
             return Err(ScriptError::TooMany);
         }
         Ok(())
@@ -208,8 +168,12 @@ impl Scripts {
     #[boxed]
     pub async fn put(&self, account: &Account, name: &str, text: &str) -> Result<(), ScriptError> {
         self.has_room_for(account.id, name, text.len() as u64).await?;
-        let (key, script) = (key(account.id, name), Some((name, text)));
-        self.write(&key, script).await?;
+        let key = key(account.id, name);
+        let value = script_record::print(&key, name, text)?;
+        if value.len() > RECORD_BYTES_MAX {
+            return Err(ScriptError::ControlCharacters);
+        }
+        self.write(&key, Some(value)).await?;
         self.count_change(account, |_| ()).await
     }
 
@@ -226,11 +190,10 @@ impl Scripts {
             return self.count_change(account, |_| ()).await;
         }
         // Another session activated it in between. A conflict is one that stored it again.
-        let (name, v) = (name.to_owned(), record::VERSION);
-        let value = record::print(&key, &ScriptRecord { v, name: name.clone(), text })?;
+        let value = script_record::print(&key, name, &text)?;
         self.records.put(key, 0, Some(value)).await?;
         self.count_change(account, |_| ()).await?;
-        Err(ScriptError::Active(name))
+        Err(ScriptError::Active(name.to_owned()))
     }
 
     /// Gives a script another name. It stays active if it is.
@@ -241,7 +204,7 @@ impl Scripts {
         if self.records.entry(&key(account.id, to)).await?.is_some() {
             return Err(ScriptError::Exists(to.to_owned()));
         }
-        self.write(&key(account.id, to), Some((to, &text))).await?;
+        self.write_script(account.id, to, &text).await?;
         self.count_change(account, |active| {
             if active.as_deref() == Some(from) {
                 *active = Some(to.to_owned());
@@ -322,14 +285,15 @@ impl Scripts {
         Ok(())
     }
 
-    async fn write(&self, key: &str, script: Option<(&str, &str)>) -> Result<(), ScriptError> {
-        let value = match script {
-            Some((name, text)) => {
-                let (name, text) = (name.to_owned(), text.to_owned());
-                Some(record::print(key, &ScriptRecord { v: record::VERSION, name, text })?)
-            }
-            None => None,
-        };
+    /// Writes a script that is stored already, under another name or in another directory. Its
+    /// record may be longer than one of a new script, if an earlier version stored it.
+    async fn write_script(&self, account: AccountId, name: &str, text: &str) -> Result<(), ScriptError> {
+        let key = key(account, name);
+        let value = script_record::print(&key, name, text)?;
+        self.write(&key, Some(value)).await
+    }
+
+    async fn write(&self, key: &str, value: Option<Bytes>) -> Result<(), ScriptError> {
         for _ in 0..TRIES {
             let version = self.records.entry(key).await?.map_or(0, |entry| entry.version);
             if version == 0 && value.is_none() {
@@ -387,14 +351,21 @@ impl Scripts {
         name: &str,
         text: Option<&str>,
     ) -> Result<(), DirectoryError> {
-        let script = text.map(|text| (name, text));
-        self.write(&key(account, name), script).await.map_err(|error| plain(account, error))
+        let written = match text {
+            Some(text) => self.write_script(account, name, text).await,
+            None => self.write(&key(account, name), None).await,
+        };
+        written.map_err(|error| plain(account, error))
     }
 
     /// Removes every record about an account's filtering: scripts, and the senders that it
     /// answered.
     pub(crate) async fn remove_all(&self, account: AccountId) -> Result<(), DirectoryError> {
-        let mut pages = self.pages(records_of(account));
+        // One by one: a page of them would be long.
+        for key in self.keys(account).await.map_err(|error| plain(account, error))?.iter() {
+            self.write(key, None).await.map_err(|error| plain(account, error))?;
+        }
+        let mut pages = DirectoryPages::new(self.records.engine(), records_of(account), PAGE);
         while let Some(page) = pages.next().await? {
             for entry in &page {
                 // A change at the same time leaves a record that is never read.
@@ -498,6 +469,66 @@ mod tests {
         assert_eq!(directory.scripts().all(account.id).await.unwrap().len(), SCRIPTS_MAX);
         let names = directory.scripts().names(account.id).await.unwrap();
         assert!(names.len() == SCRIPTS_MAX && names.is_sorted(), "{names:?}");
+    }
+
+    /// Comments may hold any character. JSON makes six octets of a control character.
+    const CONTROL: &str = "\u{1}";
+
+    #[tokio::test]
+    async fn a_stored_script_has_a_bounded_record() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        let scripts = directory.scripts();
+        let controls = format!("#{}", CONTROL.repeat(SCRIPT_BYTES_MAX - 1));
+        scripts.has_room_for(account.id, "odd", controls.len() as u64).await.unwrap();
+        let refused = scripts.put(&account, "odd", &controls).await;
+        assert!(matches!(refused, Err(ScriptError::ControlCharacters)), "{refused:?}");
+        // Some are no fault.
+        scripts.put(&account, "odd", &format!("#{}", CONTROL.repeat(1000))).await.unwrap();
+        scripts.put(&account, "quotes", &"\"".repeat(SCRIPT_BYTES_MAX)).await.unwrap();
+        let lengths = records.lengths(&prefix(account.id));
+        assert!(lengths.len() == 2 && lengths.iter().all(|len| *len <= RECORD_BYTES_MAX), "{lengths:?}");
+    }
+
+    /// Earlier versions stored them. They stay readable, and go into copies.
+    #[tokio::test]
+    async fn long_records_of_earlier_versions_stay() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        let controls = format!("#{}", CONTROL.repeat(SCRIPT_BYTES_MAX - 1));
+        let key = key(account.id, "old");
+        records.put(&key, script_record::print(&key, "old", &controls).unwrap());
+        let scripts = directory.scripts();
+        scripts.activate(&account, Some("old")).await.unwrap();
+        assert_eq!(scripts.names(account.id).await.unwrap(), ["old"]);
+        scripts.rename(&account, "old", "new").await.unwrap();
+        assert!(scripts.get(account.id, "new").await.unwrap() == controls);
+        let (_, copy) = crate::testing::directory();
+        copy.scripts().mirror(scripts, account.id).await.unwrap();
+        assert!(copy.scripts().are_same_in(scripts, account.id).await.unwrap());
+    }
+
+    /// A command of 17 octets read 50 MB.
+    #[tokio::test]
+    async fn no_script_is_read_to_count_them() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        for n in 1..SCRIPTS_MAX {
+            directory.scripts().put(&account, &n.to_string(), "keep;").await.unwrap();
+        }
+        records.octets_read();
+        for (name, octets) in [("1", 5), ("new", 5), ("new", SCRIPT_BYTES_MAX as u64)] {
+            directory.scripts().has_room_for(account.id, name, octets).await.unwrap();
+        }
+        let keys = directory.scripts().keys(account.id).await.unwrap();
+        assert!(keys.has("1") && !keys.has("new"));
+        assert_eq!(records.octets_read(), 0);
+        // One script is read for one.
+        directory.scripts().get(account.id, "1").await.unwrap();
+        assert_eq!(vec![records.octets_read()], records.lengths(&key(account.id, "1")));
     }
 
     #[tokio::test]

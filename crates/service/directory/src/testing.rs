@@ -29,6 +29,8 @@ pub(crate) struct MemoryRecords {
     meanwhile: Mutex<Option<(String, BoxFuture)>>,
     /// Pages that were read.
     scans: Mutex<usize>,
+    /// Octets of the records that were read.
+    octets: Mutex<usize>,
 }
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -52,6 +54,23 @@ impl MemoryRecords {
     /// Pages that were read since the last call.
     pub fn scans(&self) -> usize {
         std::mem::take(&mut *self.scans.lock())
+    }
+
+    /// Octets of the records that were read since the last call, without their names.
+    pub fn octets_read(&self) -> usize {
+        std::mem::take(&mut *self.octets.lock())
+    }
+
+    /// The octets of each record whose name begins so.
+    pub fn lengths(&self, prefix: &str) -> Vec<usize> {
+        let entries = self.entries.lock();
+        let wanted = entries.iter().filter(|(name, _)| name.starts_with(prefix));
+        wanted.map(|(_, (_, value))| value.len()).collect()
+    }
+
+    fn count_read(&self, value: &Bytes) -> Bytes {
+        *self.octets.lock() += value.len();
+        value.clone()
     }
 
     /// Writes a record without the directory.
@@ -110,7 +129,7 @@ impl Engine for MemoryRecords {
         let entry = |(version, value): &(u64, Bytes)| DirectoryEntry {
             name: name.to_owned(),
             version: *version,
-            value: value.clone(),
+            value: self.count_read(value),
         };
         Ok(self.entries.lock().get(name).map(entry))
     }
@@ -128,9 +147,16 @@ impl Engine for MemoryRecords {
         let entry = |(name, (version, value)): (&String, &(u64, Bytes))| DirectoryEntry {
             name: name.clone(),
             version: *version,
-            value: value.clone(),
+            value: self.count_read(value),
         };
         Ok(found.take(limit).map(entry).collect())
+    }
+
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        let entries = self.entries.lock();
+        let found = entries.keys().filter(|name| name.starts_with(prefix));
+        let found = found.filter(|name| after.is_none_or(|after| name.as_str() > after));
+        Ok(found.take(limit).cloned().collect())
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {

@@ -17,6 +17,7 @@ use posthaste_sieve::{Effect, Outcome, Script};
 use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
 
 use crate::chain::Chain;
+use crate::compilation::Wanted;
 use crate::file::{Filing, flags};
 use crate::filter::Filter;
 use crate::mail::{Mail, RemoteClient, Trigger};
@@ -95,11 +96,12 @@ impl Filter {
         // As it is now: its scripts may have changed since the login.
         let Some(account) = directory.account(&event.owner.name).await? else { return Ok(()) };
         let address = Address::parse(&account.name).map_err(|error| NotRun::Script(error.to_string()))?;
-        let scripts = match self.events.known(&account, name) {
+        let wanted = Wanted { account: &account, active: name, site: self.site.as_ref() };
+        let scripts = match self.events.known(wanted) {
             Some(scripts) => scripts,
             None => {
                 let permit = self.account_permit(account.id, 0).await.ok_or_else(too_many)?;
-                let scripts = self.events.of(directory, &account, name, &permit).await;
+                let scripts = self.events.of(directory, wanted, &permit).await;
                 scripts.map_err(|error| NotRun::Script(error.to_string()))?
             }
         };

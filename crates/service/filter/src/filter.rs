@@ -19,6 +19,7 @@ use posthaste_store::MailboxList;
 use tokio::runtime::Handle;
 
 use crate::chain::{Chain, DefaultFolder};
+use crate::compilation::Wanted;
 use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
 use crate::mail::{Mail, RemoteClient, Trigger};
@@ -142,7 +143,7 @@ pub struct Filter {
     cache: Arc<Cache>,
     /// Scripts of mailboxes.
     pub(crate) events: Arc<Cache>,
-    site: Option<Arc<SiteScripts>>,
+    pub(crate) site: Option<Arc<SiteScripts>>,
     pub(crate) runs: Runs,
     /// For scripts of mailboxes.
     pub(crate) stored: StoredTurns,
@@ -493,7 +494,8 @@ impl Filter {
     ) -> Result<Outcome, NoOutcome> {
         let scripts = match active {
             Some(active) => {
-                self.cache.of(self.delivery.directory(), &recipient.account, active, permit).await?
+                let wanted = Wanted { account: &recipient.account, active, site: self.site.as_ref() };
+                self.cache.of(self.delivery.directory(), wanted, permit).await?
             }
             None => Arc::new(Scripts::none()),
         };

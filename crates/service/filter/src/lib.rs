@@ -17,6 +17,7 @@
 
 mod author;
 mod chain;
+mod compilation;
 mod compose;
 mod dsn_request;
 mod event;

@@ -13,7 +13,8 @@ const RUN_WITHIN: Duration = Duration::from_secs(60);
 /// text may take three bytes for one, in a buffer that doubles. See
 /// [`posthaste_sieve::Script::run`].
 const RUN_FACTOR: usize = 8;
-/// Further memory of a run: the fields and parts of a message, variables, what it makes.
+/// Further memory of a run: the fields and parts of a message, variables, what it makes. Before
+/// the run, it is for the script that is read and compiled: [`crate::compilation`].
 const RUN_BESIDE: usize = 4 << 20;
 
 /// Large stored messages that are in memory at once for the scripts of mailboxes. No budget counts

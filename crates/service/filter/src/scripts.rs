@@ -1,16 +1,18 @@
 //! Compiled scripts, kept for each account until one of its scripts changes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use posthaste_directory::{Account, Directory, SCRIPT_BYTES_MAX, ScriptError};
+use posthaste_directory::{Directory, SCRIPT_BYTES_MAX, ScriptError};
 use posthaste_mail_model::AccountId;
-use posthaste_sieve::{Capabilities, CompileErrors, Extension, Limits, Script, log_line};
+use posthaste_sieve::{Capabilities, CompileErrors, Limits, Script};
 use tokio::runtime::Handle;
 
+use crate::compilation::{Wanted, compile_all, on_thread};
 use crate::permit::RunPermit;
+use crate::site::SiteScripts;
 
 /// Bytes of compiled scripts that a filter keeps by default. Half is for those that run at
 /// delivery, half for those of mailboxes. No account has more than such a half, included scripts
@@ -19,12 +21,8 @@ pub const SCRIPTS_BYTES_MAX: u64 = 24 << 20;
 /// The least of them: each half has room for one script full of regular expressions, which take
 /// 8 MiB.
 pub const SCRIPTS_BYTES_LEAST: u64 = 18 << 20;
-/// Bytes of a compiled script for each of its source, without its regular expressions.
-const SOURCE_FACTOR: usize = 3;
 /// The bytes that an account counts in addition to its scripts.
-const ENTRY_BYTES: usize = 1024;
-/// Why a script of an account is not compiled.
-const TOO_MANY: &str = "the account's scripts together take too much memory";
+pub(crate) const ENTRY_BYTES: usize = 1024;
 
 /// Bytes of scripts that are dropped where they are: some tens of microseconds.
 const DROPPED_HERE_MAX: usize = 8 * 1024;
@@ -45,10 +43,13 @@ pub(crate) type Compiled = Result<Arc<Script>, String>;
 
 /// An account's scripts at one count of changes.
 pub(crate) struct Scripts {
-    changes: u64,
+    pub(crate) changes: u64,
     /// The name of the active script.
-    name: String,
-    bytes: usize,
+    pub(crate) name: String,
+    pub(crate) bytes: usize,
+    /// The administrator's scripts that were followed. `None` if the active script includes
+    /// nothing: then they have no effect here.
+    pub(crate) site: Option<Weak<SiteScripts>>,
     pub(crate) active: Compiled,
     /// The scripts that the active one may include, by name. Empty if it includes nothing.
     pub(crate) others: HashMap<String, Compiled>,
@@ -61,9 +62,18 @@ impl Scripts {
             changes: 0,
             name: String::new(),
             bytes: 0,
+            site: None,
             active: Err("there is none".to_owned()),
             others: HashMap::new(),
         }
+    }
+
+    /// Whether they are what is wanted, as it is now.
+    fn are(&self, wanted: Wanted<'_>) -> bool {
+        let site = || wanted.site.map(Arc::downgrade).unwrap_or_default();
+        self.changes == wanted.account.scripts.changes
+            && self.name == wanted.active
+            && self.site.as_ref().is_none_or(|of| of.ptr_eq(&site()))
     }
 }
 
@@ -108,13 +118,11 @@ impl Cache {
         self.bytes_max.store(usize::try_from(bytes).unwrap_or(usize::MAX), Ordering::Release);
     }
 
-    /// The scripts of an account, whose active one has this name, if they are as they were when
-    /// they were compiled.
-    pub(crate) fn known(&self, account: &Account, active: &str) -> Option<Arc<Scripts>> {
+    /// The scripts of an account, if they are as they were when they were compiled.
+    pub(crate) fn known(&self, wanted: Wanted<'_>) -> Option<Arc<Scripts>> {
         let kept = self.contents.lock();
-        let scripts = kept.accounts.get(&account.id)?;
-        let is_same = scripts.changes == account.scripts.changes && scripts.name == active;
-        is_same.then(|| Arc::clone(scripts))
+        let scripts = kept.accounts.get(&wanted.account.id)?;
+        scripts.are(wanted).then(|| Arc::clone(scripts))
     }
 
     /// The same; they are read and compiled if they changed since, in whichever process. The permit
@@ -122,25 +130,18 @@ impl Cache {
     pub(crate) async fn of(
         self: &Arc<Self>,
         directory: &Directory,
-        account: &Account,
-        active: &str,
+        wanted: Wanted<'_>,
         permit: &Arc<RunPermit>,
     ) -> Result<Arc<Scripts>, ScriptError> {
-        if let Some(scripts) = self.known(account, active) {
+        if let Some(scripts) = self.known(wanted) {
             return Ok(scripts);
         }
-        let all = directory.scripts().all(account.id).await?;
-        let (id, changes, active) = (account.id, account.scripts.changes, active.to_owned());
-        let (cache, permit) = (Arc::clone(self), Arc::clone(permit));
-        let work = tokio::task::spawn_blocking(move || {
-            // The thread holds the permit, not the task that waits for it.
-            let _permit = permit;
-            let bytes_max = cache.bytes_max.load(Ordering::Acquire);
-            let scripts = Arc::new(compile_all(all, &active, changes, bytes_max));
-            cache.keep(id, Arc::clone(&scripts), bytes_max);
-            scripts
-        });
-        work.await.map_err(|_| ScriptError::NoScript("that compiles".into()))
+        let bytes_max = self.bytes_max.load(Ordering::Acquire);
+        let scripts = Arc::new(compile_all(directory, wanted, permit, bytes_max).await?);
+        let (cache, id, kept) = (Arc::clone(self), wanted.account.id, Arc::clone(&scripts));
+        // There too: many others may go.
+        on_thread(permit, move || cache.keep(id, kept, bytes_max)).await?;
+        Ok(scripts)
     }
 
     fn keep(&self, account: AccountId, scripts: Arc<Scripts>, bytes_max: usize) {
@@ -164,63 +165,9 @@ impl Contents {
     }
 }
 
-/// Compiles what an account needs, in at most this many bytes.
-fn compile_all(
-    all: Vec<posthaste_directory::Script>,
-    active: &str,
-    changes: u64,
-    bytes_max: usize,
-) -> Scripts {
-    let mut bytes = ENTRY_BYTES;
-    let mut compiled = |text: &str| -> Compiled {
-        let source = SOURCE_FACTOR * text.len();
-        if bytes + source > bytes_max {
-            return Err(TOO_MANY.to_owned());
-        }
-        let script = compile(text).map_err(|errors| log_line(&errors.to_string()))?;
-        let taken = source + script.regex_bytes_max();
-        if bytes + taken > bytes_max {
-            return Err(TOO_MANY.to_owned());
-        }
-        bytes += taken;
-        Ok(Arc::new(script))
-    };
-    let text = all.iter().find(|script| script.name == active).map(|script| script.text.as_str());
-    let script = text.map_or_else(|| Err("it is not there".to_owned()), &mut compiled);
-    let includes = script.as_ref().is_ok_and(|script| script.extensions().has(Extension::Include));
-    let mut others = HashMap::new();
-    if includes {
-        for one in all {
-            let included = if one.name == active { script.clone() } else { compiled(&one.text) };
-            others.insert(one.name, included);
-        }
-    }
-    Scripts { changes, name: active.to_owned(), bytes, active: script, others }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn script(name: &str, text: String) -> posthaste_directory::Script {
-        posthaste_directory::Script { name: name.to_owned(), text }
-    }
-
-    #[test]
-    fn the_scripts_of_an_account_take_no_more_than_all_may() {
-        const BYTES_MAX: usize = 64 * 1024;
-        let plain = |len: usize| format!("# {}\r\nkeep;\r\n", "x".repeat(len));
-        let mut all = vec![script("main", "require \"include\"; include \"a\";".to_owned())];
-        all.extend(["a", "b", "c", "d"].map(|name| script(name, plain(8 * 1024))));
-        let scripts = compile_all(all, "main", 1, BYTES_MAX);
-        assert!(scripts.active.is_ok() && scripts.bytes <= BYTES_MAX, "{} bytes", scripts.bytes);
-        let refused = scripts.others.values().filter(|one| one.as_ref().is_err_and(|why| why == TOO_MANY));
-        assert_eq!((scripts.others.len(), refused.count()), (5, 2));
-        // Alone it is too large, too.
-        let scripts = compile_all(vec![script("main", plain(32 * 1024))], "main", 1, BYTES_MAX);
-        assert!(scripts.active.as_ref().is_err_and(|why| why == TOO_MANY));
-        assert_eq!(scripts.bytes, ENTRY_BYTES);
-    }
 
     #[test]
     fn kept_scripts_have_a_bound() {

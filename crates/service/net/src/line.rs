@@ -21,26 +21,30 @@ pub enum TakenLine {
     Unfinished,
 }
 
-/// Reads one line.
+/// Reads one line, which may come in pieces. Each octet is looked at once. Between two calls the
+/// caller may append to the input but take nothing from it.
 #[derive(Debug)]
 pub struct LineReader {
     line_max: usize,
     skip_max: usize,
     skipped: usize,
+    /// Octets at the front of the input that are not the end of the line.
+    scanned: usize,
 }
 
 impl LineReader {
     /// A reader of a line of at most `line_max` octets, CR LF included. In a longer line, it skips
     /// about `skip_max` octets.
     pub fn new(line_max: usize, skip_max: usize) -> Self {
-        Self { line_max, skip_max, skipped: 0 }
+        Self { line_max, skip_max, skipped: 0, scanned: 0 }
     }
 
     /// Takes the line off the input.
     pub fn take(&mut self, input: &mut BytesMut) -> Result<TakenLine, NetError> {
         loop {
             let len = input.len().min(self.line_max);
-            match memchr(b'\n', input.get(..len).unwrap_or(input)) {
+            let found = memchr(b'\n', input.get(self.scanned..len).unwrap_or_default());
+            match found.map(|at| self.scanned + at) {
                 Some(at) if self.skipped > 0 => {
                     input.advance(at + 1);
                     return Ok(TakenLine::TooLong);
@@ -53,9 +57,12 @@ impl LineReader {
                     line.truncate(at - 1);
                     return Ok(TakenLine::Whole(line));
                 }
-                None if len < self.line_max => return Ok(TakenLine::Unfinished),
+                None if len < self.line_max => {
+                    self.scanned = len;
+                    return Ok(TakenLine::Unfinished);
+                }
                 None => {
-                    self.skipped += len;
+                    (self.skipped, self.scanned) = (self.skipped + len, 0);
                     input.advance(len);
                     if self.skipped > self.skip_max {
                         return Err(NetError::InputFull { max: self.skip_max });
@@ -87,6 +94,20 @@ mod tests {
             }
         }
         lines
+    }
+
+    #[test]
+    fn an_octet_is_looked_at_once() {
+        let (mut reader, mut input) = (LineReader::new(100, 100), BytesMut::new());
+        for _ in 0..50 {
+            input.extend_from_slice(b"x");
+            assert_eq!(reader.take(&mut input).expect("no error"), TakenLine::Unfinished);
+            // Whoever looks at it again finds the end of a line.
+            input.fill(b'\n');
+        }
+        input.extend_from_slice(b"\r\n");
+        let line = reader.take(&mut input).expect("no error");
+        assert!(matches!(line, TakenLine::Whole(line) if line.len() == 50));
     }
 
     #[test]

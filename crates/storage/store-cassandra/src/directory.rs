@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::Id;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Result, StoreError};
+use scylla::deserialize::row::DeserializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlValue;
 
@@ -67,21 +68,10 @@ impl Directory {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         type Columns = (String, Option<i64>, Option<Vec<u8>>);
-        let from = after.map_or(prefix, |after| after.max(prefix));
-        // Without an upper bound, a cluster would read on until it has enough records: those of
-        // other prefixes, and tombstones.
-        let end = end_of(prefix);
-        let end = end.as_str();
-        // One record more, for `after` itself.
-        let most = i32::try_from(limit).unwrap_or(i32::MAX).saturating_add(1);
-        let buckets = stream::iter(0..DIRECTORY_BUCKETS.cast_signed()).map(|bucket| async move {
-            self.cluster
-                .read::<Columns>(&self.cluster.statements.directory.scan, (bucket, from, end, most))
-                .await
-        });
-        let rows: Vec<Vec<Columns>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
+        let scan = &self.cluster.statements.directory.scan;
+        let rows = self.rows::<Columns>(scan, prefix, after, limit).await?;
         // A row without a version is the rest of a removal.
-        let existing = rows.into_iter().flatten().filter_map(|(name, version, value)| {
+        let existing = rows.into_iter().filter_map(|(name, version, value)| {
             let wanted = name.starts_with(prefix) && after.is_none_or(|after| name.as_str() > after);
             Some((name, version?, value)).filter(|_| wanted)
         });
@@ -90,6 +80,42 @@ impl Directory {
         existing.truncate(limit);
         let entry = |(name, version, value): (String, i64, Option<Vec<u8>>)| entry_from(name, version, value);
         existing.into_iter().map(entry).collect()
+    }
+
+    /// The names of the records that [`Self::scan`] returns, without their content.
+    pub(crate) async fn names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        let names = &self.cluster.statements.directory.names;
+        let rows = self.rows::<(String, Option<i64>)>(names, prefix, after, limit).await?;
+        let is_wanted = |name: &str| name.starts_with(prefix) && after.is_none_or(|after| name > after);
+        let existing = rows.into_iter().filter(|(name, version)| version.is_some() && is_wanted(name));
+        let mut existing: Vec<String> = existing.map(|(name, _)| name).collect();
+        existing.sort_unstable();
+        existing.truncate(limit);
+        Ok(existing)
+    }
+
+    /// Rows of all buckets, in no order: those of the prefix after a name, and the name's own.
+    async fn rows<R>(
+        &self,
+        statement: &PreparedStatement,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<R>>
+    where
+        R: for<'f> DeserializeRow<'f, 'f>,
+    {
+        let from = after.map_or(prefix, |after| after.max(prefix));
+        // Without an upper bound, a cluster would read on until it has enough records: those of
+        // other prefixes, and tombstones.
+        let end = end_of(prefix);
+        let end = end.as_str();
+        // One record more, for `after` itself.
+        let most = i32::try_from(limit).unwrap_or(i32::MAX).saturating_add(1);
+        let buckets = stream::iter(0..DIRECTORY_BUCKETS.cast_signed())
+            .map(|bucket| async move { self.cluster.read::<R>(statement, (bucket, from, end, most)).await });
+        let rows: Vec<Vec<R>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
     pub(crate) async fn change(&self, change: DirectoryChange) -> Result<CommitOutcome> {

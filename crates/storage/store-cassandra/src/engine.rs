@@ -121,6 +121,10 @@ impl Engine for CassandraEngine {
         self.directory.scan(prefix, after, limit).await
     }
 
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        self.directory.names(prefix, after, limit).await
+    }
+
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
         self.directory.change(change).await
     }

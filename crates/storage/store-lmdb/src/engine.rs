@@ -469,6 +469,11 @@ impl Engine for LmdbEngine {
         directory::directory_scan(index, &*index.read()?, prefix, after, limit)
     }
 
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        let index = &self.shared.index;
+        directory::directory_names(index, &*index.read()?, prefix, after, limit)
+    }
+
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
         self.change(Change::Directory(change)).await
     }

@@ -183,6 +183,10 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>>;
 
+    /// The names of the records that [`Engine::directory_scan`] returns. Their content is neither
+    /// read nor checked, however long it is.
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>>;
+
     /// Applies one directory change.
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome>;
 

@@ -259,6 +259,11 @@ impl Engine for MemoryEngine {
         Ok(entries.take(limit).cloned().collect())
     }
 
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        let entries = self.directory_scan(prefix, after, limit).await?;
+        Ok(entries.into_iter().map(|entry| entry.name).collect())
+    }
+
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
         self.commit_with(|state| {
             let version = state.directory.get(&change.name).map_or(0, |e| e.version);

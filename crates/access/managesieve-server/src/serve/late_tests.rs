@@ -64,3 +64,13 @@ async fn discarded_data_does_not_delay_the_end() {
     client.stop();
     assert_eq!(client.rest().await, "BYE \"The server is shutting down; try again later\"\r\n");
 }
+
+/// A command of literals without octets could go on up to its longest length.
+#[tokio::test]
+async fn a_command_with_too_many_literals_ends_the_session() {
+    let mut client = session_over(4096).await;
+    client.send(LOGIN).await;
+    client.hear(|said| said.ends_with(b"OK \"Logged in\"\r\n")).await;
+    client.send(b"PUTSCRIPT {0+}\r\n{0+}\r\n{0+}\r\n").await;
+    assert_eq!(client.rest().await, "BYE \"The command has too many literals\"\r\n");
+}

@@ -17,7 +17,7 @@ use posthaste_net::{
 
 use crate::reply::{Reply, literal, string};
 use crate::session::{Action, ScriptAct, Session, failure, too_long};
-use crate::syntax::{self, Framed};
+use crate::syntax::{self, Framed, Framer};
 
 /// The answer to a client over the connection limit.
 pub const REFUSAL: &[u8] = b"BYE (TRYLATER) \"Too many connections\"\r\n";
@@ -45,6 +45,7 @@ const REVOKED: &str =
 const SILENT: &str = "Idle for too long";
 const LATE: &str = "You took too long to log in";
 const TOO_LONG: &str = "The command is too long";
+const TOO_MANY_LITERALS: &str = "The command has too many literals";
 
 /// The connections on which a way to log in may be used in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +78,8 @@ pub struct ManageSieveService {
     certificates: Option<Certificates>,
     accounts: Accounts,
     /// For commands on scripts: a short one may read or compile hundreds of kibibytes. As many as
-    /// there are processors, but one, which stays with everybody else; one for each account.
+    /// there are processors, but one, which stays with everybody else; one for each account. Each
+    /// holds one stored script at a time.
     permits: KeyedSemaphore<[u8; 16]>,
 }
 
@@ -446,6 +448,7 @@ impl Driver {
     /// The next command with its literals.
     async fn input(&mut self) -> Result<Input, NetError> {
         let max = self.session.command_len_max();
+        let mut framer = Framer::default();
         loop {
             if self.lease.as_ref().is_some_and(Lease::is_ended) {
                 return Ok(Input::End(REVOKED));
@@ -455,9 +458,10 @@ impl Driver {
             if login_left.is_some_and(|left| left.is_zero()) {
                 return Ok(Input::End(LATE));
             }
-            match syntax::frame(self.connection.input(), max) {
+            match framer.next(self.connection.input(), max) {
                 Framed::Whole(length) => return Ok(Input::Whole(length)),
                 Framed::TooLong(octets) => return Ok(Input::TooLong(octets)),
+                Framed::TooManyLiterals => return Ok(Input::End(TOO_MANY_LITERALS)),
                 Framed::Part => {}
             }
             self.flush().await?;

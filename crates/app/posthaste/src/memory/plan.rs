@@ -7,8 +7,9 @@
 //!   limits.incoming_bytes, twice      messages that come in, and the copy of a verifier, a milter
 //!                                     or a signature
 //!   limits.reading_bytes              large messages that are read for FETCH and SEARCH
-//!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve, and
-//!                                     the commits of COPY, MOVE, RENAME of INBOX, STORE, EXPUNGE
+//!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve and
+//!                                     the script that each reads before, and the commits of COPY,
+//!                                     MOVE, RENAME of INBOX, STORE, EXPUNGE
 //!   queue                             messages on their way to other domains
 //!   store.cache                       views of mailboxes that nobody has open
 //!   old views                         what sessions hold of mailboxes that changed since

@@ -38,6 +38,9 @@ pub struct CommandFramer {
     line_bytes: usize,
     /// Whether some of the command's literals are no messages.
     other_literals: bool,
+    /// What the first line of an APPEND or a REPLACE says, once it was read. A command may have
+    /// thousands of literals.
+    first_line: Option<Option<Box<IncomingMessage>>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -158,7 +161,7 @@ impl CommandFramer {
 
     fn start_over(&mut self) {
         (self.state, self.line_start, self.scanned, self.line_bytes) = (State::Line, 0, 0, 0);
-        self.other_literals = false;
+        (self.other_literals, self.first_line) = (false, None);
     }
 
     fn next(&mut self, buffer: &mut BytesMut, literals: Literals) -> Option<CommandFrame> {
@@ -206,8 +209,13 @@ impl CommandFramer {
     /// The message that the literal at the end of these bytes announces.
     fn message(&mut self, command: &[u8]) -> Option<IncomingMessage> {
         self.other_literals |= incoming::names_other_literal(&command[self.line_start..]);
+        if self.other_literals {
+            return None;
+        }
         let before = (command.len() - self.line_bytes) as u64;
-        if self.other_literals { None } else { IncomingMessage::of(command, before) }
+        let read = || IncomingMessage::of(command, 0).map(Box::new);
+        let message = self.first_line.get_or_insert_with(read).as_deref()?;
+        Some(IncomingMessage { before, ..message.clone() })
     }
 
     fn too_long(&mut self, buffer: &mut BytesMut) -> CommandFrame {
@@ -374,6 +382,26 @@ mod tests {
             Some(command("a append x ~{5}\r\n1\r\n25 {1+}\r\n\n\r\n"))
         );
         assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
+    }
+
+    /// A long first line was copied and parsed again for each of the thousands of literals that a
+    /// command may have.
+    #[test]
+    fn the_first_line_of_a_command_is_read_once() {
+        let mut framer = CommandFramer::default();
+        let mut buffer = BytesMut::from("a APPEND Sent {2+}\r\nxy {3+}\r\nxyz\r\nb APPEND x {1}\r\n");
+        let mut message = |framer: &mut CommandFramer| {
+            let literal = wanted(framer.next_frame(&mut buffer));
+            framer.accept_literal(&literal);
+            literal.message.expect("a message")
+        };
+        let (first, second) = (message(&mut framer), message(&mut framer));
+        assert_eq!((&first.mailbox[..], first.before), (&b"Sent"[..], 0));
+        assert_eq!(IncomingMessage { before: 2, ..first.clone() }, second);
+        assert_eq!(first.mailbox.as_ptr(), second.mailbox.as_ptr());
+        assert!(matches!(framer.next_frame(&mut buffer), Some(CommandFrame::Command(_))));
+        let next = wanted(framer.next_frame(&mut buffer)).message.expect("a message");
+        assert_eq!((&next.mailbox[..], next.before), (&b"x"[..], 0));
     }
 
     #[test]

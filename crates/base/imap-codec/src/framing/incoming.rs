@@ -7,6 +7,10 @@ use bytes::Bytes;
 
 use crate::cursor::{Cursor, Quoting};
 
+/// Bytes of a mailbox's name as a client writes it. A name has 1,000 bytes at most, and modified
+/// UTF-7 makes at most three of one.
+const MAILBOX_BYTES_MAX: usize = 4096;
+
 /// A message whose literal is announced, or a part of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IncomingMessage {
@@ -19,7 +23,8 @@ pub struct IncomingMessage {
 }
 
 impl IncomingMessage {
-    /// Reads the first line of a command; `None` if the mailbox is not named there.
+    /// Reads the first line of a command; `None` if the mailbox is not named there, or if no
+    /// mailbox has such a name.
     pub(super) fn of(command: &[u8], before: u64) -> Option<Self> {
         let end = memchr::memchr(b'\n', command)? + 1;
         let line = Bytes::copy_from_slice(&command[..end]);
@@ -34,6 +39,9 @@ impl IncomingMessage {
         }
         let argument = line.slice_ref(argument);
         let mailbox = Cursor::new(&argument, Quoting::Strict).astring("a mailbox name").ok()?;
+        if mailbox.len() > MAILBOX_BYTES_MAX {
+            return None;
+        }
         Some(Self { mailbox: Bytes::copy_from_slice(&mailbox), before, replaces })
     }
 }
@@ -67,6 +75,8 @@ mod tests {
         assert_eq!(of("a append \"two \\\"words\" (\\Seen) {9}\r\nx {3}\r\n"), named("two \"words", false));
         assert_eq!(of("a REPLACE 4 Drafts {9+}\r\n"), named("Drafts", true));
         assert_eq!(of("a UID REPLACE 4 Drafts {9+}\r\n"), named("Drafts", true));
+        let long = |len: usize| format!("a APPEND {} {{9}}\r\n", "x".repeat(len));
+        assert!(of(&long(MAILBOX_BYTES_MAX)).is_some() && of(&long(MAILBOX_BYTES_MAX + 1)).is_none());
         for line in ["a APPEND {4}\r\n", "a APPEND \"x {4}\r\n", "a APPEND", "a\r\n", "a REPLACE {4}\r\n"] {
             assert_eq!(of(line), None, "{line}");
         }

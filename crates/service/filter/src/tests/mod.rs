@@ -21,6 +21,7 @@ use crate::{
 mod copies;
 mod full_folders;
 mod groups;
+mod included;
 mod questions;
 mod sent_on;
 
@@ -133,11 +134,11 @@ impl World {
 async fn a_script_that_cannot_be_read_for_now_puts_the_message_off() {
     let world = World::new().await;
     world.use_script("discard;").await;
-    world.engine.fail_to_list(Some("sieve/"));
+    world.engine.fail_to_read(Some("sieve/"));
     let outcome = world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await;
     assert!(matches!(&outcome, Err(Undelivered::Delivery(error)) if error.is_temporary()), "{outcome:?}");
     assert_eq!(world.inbox().await, 0);
-    world.engine.fail_to_list(None);
+    world.engine.fail_to_read(None);
     world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
     assert_eq!(world.inbox().await, 0);
     // One that does not compile is no reason to wait.

@@ -45,12 +45,8 @@ pub(crate) fn directory_scan(
     after: Option<&str>,
     limit: usize,
 ) -> Result<Vec<DirectoryEntry>> {
-    let range = match after {
-        Some(after) if after >= prefix => (Bound::Excluded(after.as_bytes()), Bound::Unbounded),
-        _ => beginning_with(prefix.as_bytes()),
-    };
     let mut found = Vec::new();
-    for item in index.directory.range(txn, &range).indexed()?.take(limit) {
+    for item in index.directory.range(txn, &range_of(prefix, after)).indexed()?.take(limit) {
         let (key, value) = item.indexed()?;
         if !key.starts_with(prefix.as_bytes()) {
             break;
@@ -59,6 +55,34 @@ pub(crate) fn directory_scan(
         found.push(entry.ok_or_else(damaged(format_args!("directory record under {prefix:?}")))?);
     }
     Ok(found)
+}
+
+/// The names of directory records by prefix. The pages of long values are not touched.
+pub(crate) fn directory_names(
+    index: &Index,
+    txn: &RoTxn,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for item in index.directory.range(txn, &range_of(prefix, after)).indexed()?.take(limit) {
+        let (key, _) = item.indexed()?;
+        if !key.starts_with(prefix.as_bytes()) {
+            break;
+        }
+        let name = std::str::from_utf8(key).ok().map(str::to_owned);
+        found.push(name.ok_or_else(damaged(format_args!("directory record under {prefix:?}")))?);
+    }
+    Ok(found)
+}
+
+/// Where the records of a prefix after a name begin.
+fn range_of<'k>(prefix: &'k str, after: Option<&'k str>) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+    match after {
+        Some(after) if after >= prefix => (Bound::Excluded(after.as_bytes()), Bound::Unbounded),
+        _ => beginning_with(prefix.as_bytes()),
+    }
 }
 
 /// A record, borrowed from the map.

@@ -99,6 +99,8 @@ layer_of! {
     directory_entry<'name>(name: &'name str) -> Option<DirectoryEntry>;
     directory_scan<'prefix, 'after>(prefix: &'prefix str, after: Option<&'after str>, limit: usize)
         -> Vec<DirectoryEntry>;
+    directory_names<'prefix, 'after>(prefix: &'prefix str, after: Option<&'after str>, limit: usize)
+        -> Vec<String>;
     directory_commit<>(change: DirectoryChange) -> CommitOutcome;
     load_list<>(account: AccountId) -> MailboxList;
     commit_list<>(commit: ListCommit) -> CommitOutcome;

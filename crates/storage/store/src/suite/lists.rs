@@ -139,6 +139,13 @@ pub async fn directory_entries_have_versions(factory: &dyn Factory) {
     assert_eq!(change("b", 1, None).await.unwrap(), CommitOutcome::Done);
     assert_eq!(engine.directory_entry(&format!("{prefix}b")).await.unwrap(), None);
     assert_eq!(names(scan(None, 100).await), ["a", "b/x", "bb", "c", "ü"]);
+    let (bb, z) = (format!("{prefix}bb"), format!("{prefix}z"));
+    for (after, limit) in [(None, 100), (None, 2), (Some(&bb), 100), (Some(&bb), 1), (Some(&z), 100)] {
+        let after = after.map(String::as_str);
+        let listed = engine.directory_names(&prefix, after, limit).await.unwrap();
+        let scanned = engine.directory_scan(&prefix, after, limit).await.unwrap();
+        assert_eq!(listed, scanned.into_iter().map(|entry| entry.name).collect::<Vec<_>>());
+    }
     assert_eq!(change("nothing", 3, Some("x")).await.unwrap(), CommitOutcome::Conflict);
     world.check().await;
 }
