@@ -1,5 +1,6 @@
 //! The directory: small named records, one conditional write each.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,6 +18,9 @@ use crate::stored::seal::{location, seal, unseal};
 /// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, which is large
 /// for a partition. More buckets make each listing of accounts read more partitions.
 const DIRECTORY_BUCKETS: u32 = 64;
+
+/// Values of a page that are read at the same time. Those that do not fit it are dropped.
+const VALUES_AT_ONCE: usize = AT_ONCE / 4;
 
 /// The kind of the value, for its checksum.
 const KIND: u8 = 7;
@@ -90,6 +94,63 @@ impl Directory {
         existing.truncate(limit);
         let entry = |(name, version, value): (String, i64, Option<Vec<u8>>)| entry_from(name, version, value);
         existing.into_iter().map(entry).collect()
+    }
+
+    /// The names of records by prefix. Their values are not read.
+    pub(crate) async fn names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        type Columns = (String, Option<i64>);
+        let from = after.map_or(prefix, |after| after.max(prefix));
+        let end = end_of(prefix);
+        let end = end.as_str();
+        // One record more, for `after` itself.
+        let most = i32::try_from(limit).unwrap_or(i32::MAX).saturating_add(1);
+        let buckets = stream::iter(0..DIRECTORY_BUCKETS.cast_signed()).map(|bucket| async move {
+            self.cluster
+                .read::<Columns>(&self.cluster.statements.directory.names, (bucket, from, end, most))
+                .await
+        });
+        let rows: Vec<Vec<Columns>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
+        // A row without a version is the rest of a removal.
+        let existing = rows.into_iter().flatten().filter(|(name, version)| {
+            let is_wanted = name.starts_with(prefix) && after.is_none_or(|after| name.as_str() > after);
+            is_wanted && version.is_some()
+        });
+        let mut names: Vec<String> = existing.map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.truncate(limit);
+        Ok(names)
+    }
+
+    /// Records by prefix, until their values have more than so many octets. They are read one by
+    /// one: a scan would get as many of each bucket as are wanted of all, and drop most of them.
+    pub(crate) async fn scan_within(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        octets: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let mut after = after.map(str::to_owned);
+        loop {
+            let names = self.names(prefix, after.as_deref(), limit).await?;
+            let Some(last) = names.last().cloned() else { return Ok(Vec::new()) };
+            let reads = stream::iter(names).map(|name| async move { self.read(&name).await });
+            let mut reads = pin!(reads.buffered(VALUES_AT_ONCE));
+            let (mut found, mut left) = (Vec::new(), octets);
+            // A record may be removed meanwhile.
+            while let Some(entry) = reads.try_next().await? {
+                let Some(entry) = entry else { continue };
+                if !found.is_empty() && entry.value.len() > left {
+                    return Ok(found);
+                }
+                left = left.saturating_sub(entry.value.len());
+                found.push(entry);
+            }
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            after = Some(last);
+        }
     }
 
     pub(crate) async fn change(&self, change: DirectoryChange) -> Result<CommitOutcome> {

@@ -183,6 +183,35 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>>;
 
+    /// The records of [`Engine::directory_scan`] until their values have more than so many octets
+    /// together. The first one comes however long it is. So only an empty answer means that there
+    /// are no more. An engine that keeps records elsewhere than in memory does not read the others.
+    async fn directory_scan_within(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        octets: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let mut found = self.directory_scan(prefix, after, limit).await?;
+        let mut left = octets;
+        let fits = |entry: &&DirectoryEntry| {
+            let rest = left.checked_sub(entry.value.len());
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        };
+        let count = found.iter().take_while(fits).count();
+        found.truncate(count.max(1));
+        Ok(found)
+    }
+
+    /// The names of the records of [`Engine::directory_scan`]. An engine that keeps records
+    /// elsewhere than in memory does not read their values.
+    async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        let found = self.directory_scan(prefix, after, limit).await?;
+        Ok(found.into_iter().map(|entry| entry.name).collect())
+    }
+
     /// Applies one directory change.
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome>;
 
