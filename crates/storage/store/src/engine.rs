@@ -185,7 +185,7 @@ pub trait Engine: Send + Sync + 'static {
 
     /// The records of [`Engine::directory_scan`] until their values have more than so many octets
     /// together. The first one comes however long it is. So only an empty answer means that there
-    /// are no more. An engine that keeps records elsewhere than in memory does not read the others.
+    /// are no more. An engine that reads records from a disk or a network leaves the others there.
     async fn directory_scan_within(
         &self,
         prefix: &str,
@@ -205,8 +205,8 @@ pub trait Engine: Send + Sync + 'static {
         Ok(found)
     }
 
-    /// The names of the records of [`Engine::directory_scan`]. An engine that keeps records
-    /// elsewhere than in memory does not read their values.
+    /// The names of the records of [`Engine::directory_scan`]. An engine that reads records from a
+    /// disk or a network leaves their values there.
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
         let found = self.directory_scan(prefix, after, limit).await?;
         Ok(found.into_iter().map(|entry| entry.name).collect())
