@@ -32,8 +32,8 @@ pub(crate) struct ReportMail<'a> {
     pub attachment: &'a str,
 }
 
-/// A file as the body of a part: compressed, in lines of base64. It is made on another thread: some
-/// 390 KB of XML take 16 ms. `None` if that failed, which the log reports.
+/// A file as the body of a part: compressed, in lines of base64. It is made on another thread,
+/// because 390 KB of XML take 16 ms. `None` if that failed, which the log reports.
 pub(crate) async fn attachment(content: impl FnOnce() -> Vec<u8> + Send + 'static) -> Option<String> {
     let task = posthaste_metrics::current();
     let made = tokio::task::spawn_blocking(move || task.run(|| encoded(&content()))).await;

@@ -53,8 +53,8 @@ pub(crate) trait Tally: Default + Clone + Serialize + DeserializeOwned + Send {
     fn len(&self) -> usize;
 }
 
-/// Octets of a text in a report or in its record, whichever is more: as XML (XML 1.0 §2.4), or as
-/// JSON (RFC 8259 §7).
+/// Octets of a text in a report or in its record, whichever is more: as XML (XML 1.0 §2.4), or
+/// as JSON (RFC 8259 §7).
 pub(crate) fn escaped_len(text: &str) -> usize {
     let octets = text.chars().map(|c| match c {
         '"' | '\0'..='\u{1f}' => 6,

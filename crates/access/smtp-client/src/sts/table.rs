@@ -89,8 +89,8 @@ impl Table {
     }
 }
 
-/// The policies that a new one evicts. They are chosen after one walk over the table, however many
-/// they are.
+/// The policies that a new one evicts. However many they are, they are chosen after one walk over
+/// the table.
 struct Eviction<'t> {
     /// The policies, those that end first last.
     policies: Vec<Candidate<'t>>,

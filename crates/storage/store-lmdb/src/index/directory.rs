@@ -37,8 +37,8 @@ pub(crate) fn directory_entry(index: &Index, txn: &RoTxn, name: &str) -> Result<
     directory_from(name, value).map(Some).ok_or_else(damaged(format_args!("directory record {name}")))
 }
 
-/// Directory records by prefix, until their values have more than so many octets. The first one is
-/// read however long it is.
+/// Directory records by prefix, until their values have more than so many octets. The first one
+/// is read however long it is.
 pub(crate) fn directory_scan(
     index: &Index,
     txn: &RoTxn,
