@@ -3,7 +3,7 @@
 //! Items keep their numbers. An item without its message could not be sent, so an item is written
 //! after its message, and removed before it. A copy can be interrupted at any point and repeated.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
@@ -36,16 +36,15 @@ impl CopiedItems {
     }
 }
 
-/// The records of all items, by name.
-async fn records(engine: &dyn Engine) -> Result<BTreeMap<String, DirectoryEntry>, StoreError> {
-    let mut found: BTreeMap<String, DirectoryEntry> = BTreeMap::new();
+/// The names of all items' records. Together the records may have more octets than the memory.
+async fn names(engine: &dyn Engine) -> Result<BTreeSet<String>, StoreError> {
+    let mut found: BTreeSet<String> = BTreeSet::new();
     loop {
-        let after = found.last_key_value().map(|(name, _)| name.as_str());
-        let page = engine.directory_scan(item::prefix(), after, PAGE).await?;
+        let page = engine.directory_names(item::prefix(), found.last().map(String::as_str), PAGE).await?;
         if page.is_empty() {
             return Ok(found);
         }
-        found.extend(page.into_iter().map(|entry| (entry.name.clone(), entry)));
+        found.extend(page);
     }
 }
 
@@ -55,7 +54,7 @@ async fn records(engine: &dyn Engine) -> Result<BTreeMap<String, DirectoryEntry>
 /// If a store cannot be read.
 #[boxed]
 pub async fn has_other_items(from: &dyn Engine, to: &dyn Engine) -> Result<bool, QueueError> {
-    let there = records(to).await?;
+    let there = names(to).await?;
     let (list, known) = (from.load_list(QUEUE_ACCOUNT).await?, to.load_list(QUEUE_ACCOUNT).await?);
     Ok(!there.is_empty() && list.entries.iter().map(|e| e.id).ne(known.entries.iter().map(|e| e.id)))
 }
@@ -73,15 +72,16 @@ pub async fn copy_queue(
     to: &dyn Engine,
     arrive: CopiedItems,
 ) -> Result<usize, QueueError> {
-    let before = records(from).await?;
+    let before = names(from).await?;
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(0);
     }
     let transfer = Transfer::new(from, to).over_another_list(QUEUE_ACCOUNT);
     // Before anything is changed.
     transfer.may_copy(QUEUE_ACCOUNT).await?;
-    for name in records(to).await?.into_keys().filter(|name| !before.contains_key(name)) {
-        set_directory_entry(to, &name, None).await?;
+    let there = names(to).await?;
+    for name in there.difference(&before) {
+        set_directory_entry(to, name, None).await?;
     }
     let mail = transfer.copy(QUEUE_ACCOUNT, &mut |_| {}).await;
     let damaged = match mail {
@@ -92,7 +92,7 @@ pub async fn copy_queue(
         }
     };
     let mut count = 0;
-    for name in before.into_keys() {
+    for name in before {
         // An item that was sent meanwhile has no message at the other end.
         let now = from.directory_entry(&name).await?;
         count += usize::from(now.is_some());
@@ -118,14 +118,13 @@ pub async fn compare_queues(
     // No client sees the UIDVALIDITY of the queue.
     let found = Transfer::new(from, to).audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
     let mut faults: Vec<String> = found.into_iter().map(|fault| format!("the queue: {fault}")).collect();
-    let (here, there) = (records(from).await?, records(to).await?);
-    let mut wanted = BTreeMap::new();
-    for (name, entry) in &here {
-        wanted.insert(name, arrive.value(entry)?);
-    }
-    let found: BTreeMap<_, _> = there.iter().map(|(name, entry)| (name, entry.value.clone())).collect();
-    if wanted != found {
-        faults.push("the queue: items differ".into());
+    let (here, there) = (names(from).await?, names(to).await?);
+    for name in here.union(&there) {
+        let wanted = from.directory_entry(name).await?.map(|entry| arrive.value(&entry)).transpose()?;
+        if to.directory_entry(name).await?.map(|entry| entry.value) != wanted {
+            faults.push("the queue: items differ".into());
+            break;
+        }
     }
     Ok(faults)
 }

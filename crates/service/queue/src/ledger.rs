@@ -4,26 +4,30 @@
 //! stranger can request them. So do bounces of other hosts that are relayed, which look the same.
 //! The whole queue has a bound of items, of which reports have an eighth, and an account a half.
 //!
-//! A message counts once, however many destinations it has: its body is stored once. Mail that an
-//! account submits and mail that the server forwards for it are counted separately. So a flood of
-//! forwarded mail does not stop the account's user from sending.
+//! A message counts once, however many destinations it has: its body is stored once. The records
+//! of its items count as well, if they are long. Mail that an account submits and mail that the
+//! server forwards for it are counted separately. So a flood of forwarded mail does not stop the
+//! account's user from sending.
 //!
 //! The counts are in memory. They are read from the queue before the first message that counts.
 //! Other processes change the queue, too: `posthaste queue drop`, and other nodes. So before a
-//! message is refused the queue is read again, unless that was done just before.
+//! message is refused the queue is read again, unless that was done just before. Then only names
+//! are read, and the records of items that are not known.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use posthaste_directory::registered_domain;
-use posthaste_mail_model::BodyId;
+use posthaste_mail_model::{BodyId, NumSet};
+use posthaste_store::DirectoryEntry;
 
-use crate::item::{Envelope, Item, ItemId, Local, TlsRequirement};
+use crate::item::{self, CountedFields, Envelope, Item, ItemId, Local, TlsRequirement};
 
 /// The age that counts may have, in milliseconds, when a message is refused because of them. To
-/// read a queue of 100,000 messages takes under a second.
+/// read the names of a queue of 100,000 messages takes some 20 ms, in many pieces.
 const OLD_MS: u64 = 10_000;
 
 /// The same before a report is dropped. Strangers can cause that again and again.
@@ -42,9 +46,17 @@ const REPORT_OCTETS_MAX: u64 = 256 << 20;
 /// The share of one registered domain in both is one of this many.
 const REPORT_SHARES: u64 = 16;
 
+/// Octets of an item's record that count for nobody. The bound of items limits them.
+const RECORD_FREE: u64 = 1_024;
+
 /// Items that are counted before the queue is read again, in addition to twice those of the last
 /// reading. Items that another node has sent are forgotten then.
 const ITEMS_FIRST: usize = 10_000;
+
+/// The octets of a record that count, of so many in all.
+pub(crate) fn record_charge(octets: usize) -> u64 {
+    (octets as u64).saturating_sub(RECORD_FREE)
+}
 
 /// Because of whom a message waits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,6 +87,13 @@ impl Payer {
     fn named(submitter: Option<&String>, sent_on_by: Option<&String>) -> Option<Self> {
         let sent_on = || sent_on_by.cloned().map(Self::SentOn);
         submitter.cloned().map(Self::Submitter).or_else(sent_on)
+    }
+
+    /// The payer of an item with these accounts, this sender and this destination.
+    fn of_item(accounts: [Option<&String>; 2], from: &str, destination: &str) -> Option<Arc<Self>> {
+        let [submitter, sent_on_by] = accounts;
+        let payer = Self::named(submitter, sent_on_by).or_else(|| Self::of_report(from, destination));
+        payer.map(Arc::new)
     }
 
     /// Whether the server may drop the message instead of refusing it to somebody.
@@ -115,7 +134,9 @@ struct PayerCounts {
     read_at: Option<u64>,
     /// Items at that time.
     read: usize,
-    items: HashMap<ItemId, (Arc<Payer>, BodyId)>,
+    items: HashMap<ItemId, CountedItem>,
+    /// Items that count for nobody, as the last reading found them.
+    free: HashSet<ItemId>,
     payers: HashMap<Arc<Payer>, WaitingMail>,
     /// Items and octets of all reports.
     reports: (u64, u64),
@@ -124,12 +145,20 @@ struct PayerCounts {
     removed: HashSet<ItemId>,
 }
 
+#[derive(Debug)]
+struct CountedItem {
+    payer: Arc<Payer>,
+    body: BodyId,
+    /// Octets of its record that count.
+    record: u64,
+}
+
 /// The mail that waits because of one payer.
 #[derive(Debug, Default)]
 struct WaitingMail {
     /// Items, and messages that are being added.
     items: u64,
-    /// Octets of all bodies, and of messages that are being added.
+    /// Octets of all bodies and records, and of messages that are being added.
     octets: u64,
     bodies: HashMap<BodyId, CountedBody>,
 }
@@ -144,16 +173,28 @@ struct CountedBody {
 #[derive(Debug)]
 pub(crate) struct Counted {
     id: ItemId,
-    payer: Arc<Payer>,
+    /// `None` if the item counts for nobody.
+    payer: Option<Arc<Payer>>,
     body: (BodyId, u64),
+    /// Octets of its record that count.
+    record: u64,
 }
 
 impl Counted {
-    /// The fields of an item; `None` if the item counts for nobody.
-    pub fn of(item: &Item) -> Option<Self> {
-        let account = Payer::named(item.account.as_ref(), item.sent_on_by.as_ref());
-        let payer = account.or_else(|| Payer::of_report(&item.from, &item.destination))?;
-        Some(Self { id: item.id, payer: Arc::new(payer), body: (item.body, item.size) })
+    /// The fields of an item.
+    pub fn of(item: &Item) -> Self {
+        let accounts = [item.account.as_ref(), item.sent_on_by.as_ref()];
+        let payer = Payer::of_item(accounts, &item.from, &item.destination);
+        let record = record_charge(item::octets(&item.recipients));
+        Self { id: item.id, payer, body: (item.body, item.size), record }
+    }
+
+    /// The fields of a record; `None` if it cannot be read.
+    pub fn read(record: &DirectoryEntry) -> Option<Self> {
+        let (id, body, fields) = CountedFields::read(record)?;
+        let accounts = [fields.account.as_ref(), fields.sent_on_by.as_ref()];
+        let payer = Payer::of_item(accounts, &fields.from, &fields.destination);
+        Some(Self { id, payer, body: (body, fields.size), record: record_charge(record.value.len()) })
     }
 }
 
@@ -168,15 +209,18 @@ impl PayerCounts {
     }
 
     /// Counts an item. Its body counts with the first one.
-    fn add(&mut self, id: ItemId, payer: &Arc<Payer>, (body, octets): (BodyId, u64)) {
-        if self.items.insert(id, (Arc::clone(payer), body)).is_some() {
+    fn add(&mut self, Counted { id, payer, body: (body, octets), record }: Counted) {
+        let Some(payer) = payer else {
+            self.free.insert(id);
             return;
-        }
-        let waiting = self.payers.entry(Arc::clone(payer)).or_default();
+        };
+        let Entry::Vacant(entry) = self.items.entry(id) else { return };
+        entry.insert(CountedItem { payer: Arc::clone(&payer), body, record });
+        let waiting = self.payers.entry(Arc::clone(&payer)).or_default();
         let counted = waiting.bodies.entry(body).or_insert(CountedBody { octets, items: 0 });
         counted.items += 1;
         let more = if counted.items == 1 { octets } else { 0 };
-        self.charge(payer, more);
+        self.charge(&payer, more.saturating_add(record));
     }
 
     /// Counts one item more, with these octets.
@@ -191,13 +235,14 @@ impl PayerCounts {
     }
 
     fn remove(&mut self, id: ItemId) {
-        let Some((payer, body)) = self.items.remove(&id) else { return };
+        self.free.remove(&id);
+        let Some(CountedItem { payer, body, record }) = self.items.remove(&id) else { return };
         let Some(waiting) = self.payers.get_mut(&payer) else { return };
-        let mut octets = 0;
+        let mut octets = record;
         if let Some(counted) = waiting.bodies.get_mut(&body) {
             counted.items -= 1;
             if counted.items == 0 {
-                octets = counted.octets;
+                octets = octets.saturating_add(counted.octets);
                 waiting.bodies.remove(&body);
             }
         }
@@ -309,8 +354,10 @@ impl Ledger {
 
     /// Counts an item that was added without a reservation.
     pub fn count(&self, item: &Item) {
-        if let Some(Counted { id, payer, body }) = Counted::of(item) {
-            self.counts.lock().add(id, &payer, body);
+        // Items that count for nobody are known after a reading alone: others may send them, and
+        // nothing here would forget them.
+        if let counted @ Counted { payer: Some(_), .. } = Counted::of(item) {
+            self.counts.lock().add(counted);
         }
     }
 
@@ -323,11 +370,11 @@ impl Ledger {
         }
     }
 
-    /// Begins to read the queue. Returns the items that are counted.
-    pub fn begin_reading(&self) -> BTreeSet<ItemId> {
+    /// Begins to read the queue. Returns the items that are known.
+    pub fn begin_reading(&self) -> Vec<ItemId> {
         let mut counts = self.counts.lock();
         counts.is_being_read = true;
-        counts.items.keys().copied().collect()
+        counts.items.keys().chain(&counts.free).copied().collect()
     }
 
     /// The queue could not be read. The counts stay.
@@ -335,16 +382,31 @@ impl Ledger {
         self.counts.lock().stop_reading();
     }
 
-    /// Takes over what the queue has. `before`: the items that were counted when the reading began.
-    pub fn end_reading(&self, mut before: BTreeSet<ItemId>, found: Vec<Counted>, now_ms: u64) {
+    /// Forgets items, some of those that were known when the reading began, that are not there.
+    pub fn forget_missing(&self, known: &[ItemId], there: &NumSet) {
         let mut counts = self.counts.lock();
-        for Counted { id, payer, body } in found {
-            before.remove(&id);
-            if !counts.removed.contains(&id) {
-                counts.add(id, &payer, body);
+        known.iter().filter(|id| !there.contains(**id)).for_each(|id| counts.remove(*id));
+    }
+
+    /// Finds items, some of those that the queue has, whose records have to be read.
+    pub fn find_unknown(&self, some: &NumSet, unknown: &mut Vec<ItemId>) {
+        let counts = self.counts.lock();
+        unknown.extend(some.iter().filter(|id| !counts.items.contains_key(id) && !counts.free.contains(id)));
+    }
+
+    /// Counts items that were found in the queue, unless they have left it since.
+    pub fn add_found(&self, found: Vec<Counted>) {
+        let mut counts = self.counts.lock();
+        for one in found {
+            if !counts.removed.contains(&one.id) {
+                counts.add(one);
             }
         }
-        before.into_iter().for_each(|id| counts.remove(id));
+    }
+
+    /// The queue was read to its end.
+    pub fn end_reading(&self, now_ms: u64) {
+        let mut counts = self.counts.lock();
         counts.stop_reading();
         counts.read = counts.items.len();
         counts.read_at = Some(now_ms);
@@ -364,7 +426,7 @@ impl Reserved {
     pub fn charge_to(self, items: &[Item]) {
         let mut counts = self.ledger.counts.lock();
         for item in items {
-            counts.add(item.id, &self.payer, (item.body, item.size));
+            counts.add(Counted { payer: Some(Arc::clone(&self.payer)), ..Counted::of(item) });
         }
     }
 }
@@ -425,10 +487,48 @@ mod tests {
         let before = ledger.begin_reading();
         // While the queue is read: one is added here, which the reading missed.
         ledger.reserve(&of("cy"), 60).unwrap().charge_to(&items(9..10, 9, "cy"));
-        let found = items(5..6, 5, "bo").iter().filter_map(Counted::of).collect();
-        ledger.end_reading(before, found, 20_000);
+        let there = NumSet::range(5, 6);
+        ledger.forget_missing(&before, &there);
+        let mut unknown = Vec::new();
+        ledger.find_unknown(&there, &mut unknown);
+        assert_eq!((before, unknown), (vec![1], vec![5, 6]));
+        let other = Item { id: 6, ..sample() };
+        ledger.add_found(items(5..6, 5, "bo").iter().chain([&other]).map(Counted::of).collect());
+        ledger.end_reading(20_000);
         assert!(ledger.reserve(&of("ana"), 100).is_some());
         assert!(ledger.reserve(&of("bo"), 41).is_none() && ledger.reserve(&of("cy"), 41).is_none());
         assert!(!ledger.is_due() && !ledger.is_old(29_999) && ledger.is_old(30_000));
+        // The next one reads no record that is known, also of an item that counts for nobody.
+        let mut known = ledger.begin_reading();
+        known.sort_unstable();
+        let mut unknown = Vec::new();
+        ledger.find_unknown(&NumSet::range(5, 10), &mut unknown);
+        assert_eq!((known, unknown), (vec![5, 6, 9], vec![7, 8, 10]));
+        ledger.end_reading(30_000);
+    }
+
+    /// The recipients of an item may take more than its message.
+    #[test]
+    fn long_records_count_for_the_account() {
+        let ledger = ledger(10_000);
+        let long = crate::item::To::new(&format!("{}@x.test", "x".repeat(500)));
+        let recipients = vec![crate::item::Recipient::waiting(&long); 10];
+        let octets = record_charge(item::octets(&recipients));
+        assert!((4_000..10_000).contains(&octets));
+        let items: Vec<_> = items(1..2, 1, "ana")
+            .into_iter()
+            .map(|one| Item { recipients: recipients.clone(), ..one })
+            .collect();
+        ledger.reserve(&of("ana"), 60 + octets).unwrap().charge_to(&items);
+        assert!(ledger.reserve(&of("ana"), 10_000 - 60 - octets + 1).is_none());
+        // A reading counts what the record has, which is about the same.
+        let name = item::name(1);
+        let read =
+            Counted::read(&DirectoryEntry { name, version: 1, value: items[0].write().unwrap() }).unwrap();
+        assert_eq!((read.id, &read.payer, read.body), (1, &Some(of("ana")), (items[0].body, 60)));
+        assert!(read.record.abs_diff(octets) < octets / 4, "{} and {octets}", read.record);
+        ledger.remove(1);
+        assert!(ledger.reserve(&of("ana"), 10_000).is_some());
+        assert!(ledger.counts.lock().payers.is_empty());
     }
 }

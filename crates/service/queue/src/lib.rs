@@ -12,7 +12,8 @@
 //!   on disk. A crash in between may send it twice (RFC 1047). No crash loses it. A report is sent
 //!   once, even after a crash at any step (`pending_report`).
 //! * An item has one destination. A message for three domains is three items, which share the bytes
-//!   of one body. Local recipients that a message did not reach are an item, too ([`Local`]).
+//!   of one body. A message with very many recipients at one destination is several items. Local
+//!   recipients that a message did not reach are an item, too ([`Local`]).
 //! * On a cluster one node sends at a time (`lease`). Another takes over within a minute.
 //! * While a destination does not answer, its items cost nothing: the destination waits, not each
 //!   item.

@@ -1,6 +1,5 @@
 //! The queue in the store: items added, read, changed and removed, each durably.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
@@ -16,8 +15,14 @@ use tokio::sync::Notify;
 
 use crate::error::QueueError;
 use crate::item::{self, Arrival, Item, ItemId, NewItem};
-use crate::ledger::{Counted, Ledger, Payer, Reserved};
+use crate::ledger::{Ledger, Payer, Reserved, record_charge};
 use crate::report::HEADER_LEN_MAX;
+
+mod reading;
+
+#[cfg(test)]
+pub(crate) use reading::PAGE_LEN_MAX;
+pub use reading::Page;
 
 /// The account whose INBOX holds the messages. It has no name and no password: nobody logs in.
 pub const QUEUE_ACCOUNT: AccountId = AccountId(Id::new(0, 1));
@@ -48,17 +53,6 @@ pub struct Queue {
 struct Arrivals {
     items: Mutex<Vec<Arrival>>,
     any: Notify,
-}
-
-/// A page of the queue's items.
-#[derive(Debug)]
-pub struct Page {
-    /// The items that can be read.
-    pub items: Vec<Item>,
-    /// Why others cannot.
-    pub damaged: Vec<QueueError>,
-    /// The last of all.
-    pub last: ItemId,
 }
 
 /// Why a destination waits.
@@ -93,7 +87,7 @@ impl Queue {
     /// Whether a store has items, whether or not anything sends them.
     #[boxed]
     pub async fn has_items(engine: &dyn Engine) -> Result<bool, QueueError> {
-        Ok(!engine.directory_scan(item::prefix(), None, 1).await?.is_empty())
+        Ok(!engine.directory_names(item::prefix(), None, 1).await?.is_empty())
     }
 
     /// The delivery that stores messages.
@@ -135,8 +129,8 @@ impl Queue {
         std::mem::take(&mut *self.arrivals.items.lock())
     }
 
-    /// Adds a message, durably: one item for each part. Either all are there on return, or an error
-    /// says that some may not be.
+    /// Adds a message, durably: one item for each part, or several for one with very many
+    /// recipients. Either all are there on return, or an error says that some may not be.
     pub(crate) async fn add(&self, message: Bytes, parts: Vec<NewItem<'_>>) -> Result<Vec<Item>, QueueError> {
         let payer = parts.first().and_then(|part| Payer::of(part.envelope));
         self.add_for(payer, message, parts).await
@@ -172,8 +166,10 @@ impl Queue {
         parts: Vec<NewItem<'_>>,
     ) -> Result<Vec<Item>, QueueError> {
         let size = message.len() as u64;
+        let parts: Vec<_> = parts.into_iter().flat_map(NewItem::split).collect();
+        let records: u64 = parts.iter().map(|part| record_charge(item::octets(&part.recipients))).sum();
         self.check_room(parts.len() as u64, payer.as_ref()).await?;
-        let reserved = self.reserve(payer, size).await?;
+        let reserved = self.reserve(payer, size + records).await?;
         let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
@@ -257,36 +253,6 @@ impl Queue {
         reserved.map(Some).ok_or_else(full)
     }
 
-    /// Counts all items again, also those that others added and removed.
-    async fn count_all(&self) -> Result<(), QueueError> {
-        let _one = self.ledger.reading.lock().await;
-        if !self.ledger.is_due() && !self.ledger.is_old(self.store().unix_ms()) {
-            // Another message was first.
-            return Ok(());
-        }
-        let before = self.ledger.begin_reading();
-        match self.counted().await {
-            Ok(found) => {
-                self.ledger.end_reading(before, found, self.store().unix_ms());
-                Ok(())
-            }
-            Err(error) => {
-                self.ledger.give_up_reading();
-                Err(error)
-            }
-        }
-    }
-
-    async fn counted(&self) -> Result<Vec<Counted>, QueueError> {
-        let (mut found, mut after) = (Vec::new(), None);
-        while let Some(page) = self.page(after).await? {
-            after = Some(page.last);
-            found.extend(page.items.iter().filter_map(Counted::of));
-            tokio::task::yield_now().await;
-        }
-        Ok(found)
-    }
-
     /// Removes items of a message that is refused, because the client will send it again.
     async fn withdraw(&self, items: &[Item]) {
         for item in items {
@@ -302,24 +268,6 @@ impl Queue {
     #[boxed]
     pub async fn item(&self, id: ItemId) -> Result<Option<Item>, QueueError> {
         self.engine().directory_entry(&item::name(id)).await?.as_ref().map(Item::read).transpose()
-    }
-
-    /// At most 256 items in the order of their numbers, those after `after`; `None` at the end.
-    #[boxed]
-    pub async fn page(&self, after: Option<ItemId>) -> Result<Option<Page>, QueueError> {
-        let after = after.map(item::name);
-        let entries = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
-        let Some(last) = entries.iter().rev().find_map(|entry| item::number(&entry.name)) else {
-            return Ok(None);
-        };
-        let mut page = Page { items: Vec::with_capacity(entries.len()), damaged: Vec::new(), last };
-        for entry in &entries {
-            match Item::read(entry) {
-                Ok(item) => page.items.push(item),
-                Err(error) => page.damaged.push(error),
-            }
-        }
-        Ok(Some(page))
     }
 
     /// The message of an item.
@@ -371,38 +319,6 @@ impl Queue {
     ) -> Result<CommitOutcome, QueueError> {
         let change = DirectoryChange { name: item::name(id), expected, value };
         Ok(self.engine().directory_commit(change).await?)
-    }
-
-    /// Removes messages that no record names: a crash came between the two, so nobody was
-    /// answered. Items that a process may be adding stay: on a cluster what came after `before`,
-    /// unix seconds; without it, where no other process adds, what came after this one began. How
-    /// many there were.
-    #[boxed]
-    pub async fn remove_unfinished(&self, before: Option<i64>) -> Result<usize, QueueError> {
-        let mut known: BTreeSet<ItemId> = BTreeSet::new();
-        let mut after = None;
-        // The messages first: an envelope may be written between the two readings.
-        let view = self.open_mailbox().await?.current().await?;
-        loop {
-            let entries = self.engine().directory_scan(item::prefix(), after.as_deref(), PAGE).await?;
-            let Some(last) = entries.last() else { break };
-            after = Some(last.name.clone());
-            known.extend(entries.iter().filter_map(|entry| item::number(&entry.name)));
-            let items = entries.iter().filter_map(|entry| Item::read(entry).ok());
-            known.extend(items.flat_map(|item| item.pending).map(|pending| pending.row));
-        }
-        let all = view.all();
-        let old = view.rows(&all).filter(|(_, row)| match before {
-            Some(before) => i64::from(row.date()) <= before,
-            None => row.uid().value() < self.first,
-        });
-        let uids = old.map(|(_, row)| row.uid().value());
-        let unfinished: NumSet = uids.filter(|uid| !known.contains(uid)).collect();
-        let count = unfinished.iter().count();
-        if count > 0 {
-            self.remove_messages(&unfinished).await?;
-        }
-        Ok(count)
     }
 
     /// Changes an item while a server may run, and has the server notice.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::tally::{TALLY_LEN_MAX, Tally};
+use crate::tally::{TALLY_LEN_MAX, Tally, escaped_len};
 
 /// Rows of one domain and period. A domain whose name is forged everywhere has thousands of
 /// addresses; addresses beyond the limit are not reported.
@@ -110,7 +110,7 @@ impl DmarcTally {
     }
 
     /// The report (RFC 7489, appendix C).
-    pub fn report(&self, about: &DmarcReport<'_>) -> String {
+    pub fn report(&self, about: &DmarcReport) -> String {
         let DmarcReport { organization, contact, id, domain, author, start, end } = about;
         let PublishedPolicy { adkim, aspf, p, sp } = &self.policy;
         let mut xml = format!(
@@ -134,26 +134,27 @@ impl DmarcTally {
 }
 
 /// The sender of a report, and its subject.
-pub(crate) struct DmarcReport<'a> {
-    pub organization: &'a str,
-    pub contact: &'a str,
-    pub id: &'a str,
+pub(crate) struct DmarcReport {
+    pub organization: String,
+    pub contact: String,
+    pub id: String,
     /// Where the policy was found.
-    pub domain: &'a str,
+    pub domain: String,
     /// The domain of the authors that it is about.
-    pub author: &'a str,
+    pub author: String,
     pub start: i64,
     pub end: i64,
 }
 
 impl Row {
-    /// Octets that it takes, roughly.
+    /// Octets that it takes, roughly. Names that untrusted hosts chose count as they are printed.
     fn len(&self) -> usize {
         let names = self.dkim.iter().map(|(domain, selector, result)| {
-            size_of::<(String, String, String)>() + domain.len() + selector.len() + result.len()
+            let names = escaped_len(domain) + escaped_len(selector);
+            size_of::<(String, String, String)>() + names + result.len()
         });
         let (domain, _, result) = &self.spf;
-        let own = self.disposition.len() + self.sender.len() + domain.len() + result.len();
+        let own = self.disposition.len() + escaped_len(&self.sender) + escaped_len(domain) + result.len();
         size_of::<Self>() + own + names.sum::<usize>()
     }
 
@@ -249,6 +250,35 @@ mod tests {
         PublishedPolicy { adkim: "r".into(), aspf: "s".into(), p: "quarantine".into(), sp: "none".into() }
     }
 
+    fn about() -> DmarcReport {
+        DmarcReport {
+            organization: "mx.example.org".into(),
+            contact: "postmaster@mx.example.org".into(),
+            id: "1".into(),
+            domain: "x.test".into(),
+            author: "sub.x.test".into(),
+            start: 86_400,
+            end: 172_800,
+        }
+    }
+
+    /// A character of a name may take six octets in the report.
+    #[test]
+    fn names_count_as_they_are_printed() {
+        let mut tally = DmarcTally::default();
+        for n in 0..ROWS_MAX as u32 {
+            let dkim = vec![("&".repeat(255), "\"".repeat(255), "fail".into()); SIGNATURES_MAX];
+            tally.note(policy(), Row { sender: "<".repeat(255), dkim, ..row(n.to_be_bytes()) });
+        }
+        let xml = tally.report(&about());
+        let escaped: usize =
+            ["&amp;", "&quot;", "&lt;"].iter().map(|text| text.len() * xml.matches(text).count()).sum();
+        assert!((TALLY_LEN_MAX / 2..=TALLY_LEN_MAX).contains(&escaped), "{escaped}");
+        // In the record it is JSON.
+        let controls = Row { sender: "\u{1}".repeat(255), dkim: Vec::new(), ..row([192, 0, 2, 1]) };
+        assert!(serde_json::to_string(&controls.sender).unwrap().len() <= controls.len());
+    }
+
     #[test]
     fn messages_that_are_alike_are_one_row() {
         let (mut tally, mut other) = (DmarcTally::default(), DmarcTally::default());
@@ -257,15 +287,7 @@ mod tests {
         other.note(policy(), row([192, 0, 2, 2]));
         let json = serde_json::to_vec(&other).unwrap();
         tally.add(serde_json::from_slice(&json).unwrap());
-        let xml = tally.report(&DmarcReport {
-            organization: "mx.example.org",
-            contact: "postmaster@mx.example.org",
-            id: "1",
-            domain: "x.test",
-            author: "sub.x.test",
-            start: 86_400,
-            end: 172_800,
-        });
+        let xml = tally.report(&about());
         for part in [
             "<source_ip>192.0.2.1</source_ip>\n      <count>2</count>",
             "<source_ip>192.0.2.2</source_ip>\n      <count>1</count>",

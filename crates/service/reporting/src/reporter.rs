@@ -11,7 +11,7 @@ use posthaste_store::Engine;
 
 use crate::destination;
 use crate::dmarc::{DmarcReport, DmarcTally, Observation};
-use crate::mail::ReportMail;
+use crate::mail::{ReportMail, attachment};
 use crate::tally::{Ended, Tallies};
 use crate::tls::{AppliedPolicy, TlsFailure, TlsReport, TlsTally};
 
@@ -128,13 +128,13 @@ impl Reporter {
         while let Some(ended) =
             self.tls.take_ended(engine, unix_time::now_signed(), self.spread(), &mut after).await?
         {
-            self.send_tls(relay, resolver, &ended).await?;
+            self.send_tls(relay, resolver, ended).await?;
         }
         let mut after = None;
         while let Some(ended) =
             self.dmarc.take_ended(engine, unix_time::now_signed(), self.spread(), &mut after).await?
         {
-            self.send_dmarc(relay, resolver, &ended).await?;
+            self.send_dmarc(relay, resolver, ended).await?;
         }
         Ok(())
     }
@@ -143,23 +143,26 @@ impl Reporter {
         &self,
         relay: &Relay,
         resolver: &TokioResolver,
-        ended: &Ended<DmarcTally>,
+        ended: Ended<DmarcTally>,
     ) -> Result<(), QueueError> {
         let Ended { domain: author, start, end, tally } = ended;
         let host = self.options.host.as_str();
-        let Some((domain, addresses)) = destination::of_dmarc(resolver, author).await else { return Ok(()) };
-        let id = relay.delivery().store().new_body_id().to_string();
-        let contact = format!("postmaster@{host}");
-        let about = DmarcReport {
-            organization: host,
-            contact: &contact,
-            id: &id,
-            domain: &domain,
-            author,
-            start: *start,
-            end: *end,
+        let found = destination::of_dmarc(resolver, &author).await;
+        let Some((domain, addresses)) = found.filter(|(_, addresses)| !addresses.is_empty()) else {
+            return Ok(());
         };
-        let xml = tally.report(&about);
+        let id = relay.delivery().store().new_body_id().to_string();
+        let about = DmarcReport {
+            organization: host.to_owned(),
+            contact: format!("postmaster@{host}"),
+            id: id.clone(),
+            domain: domain.clone(),
+            author: author.clone(),
+            start,
+            end,
+        };
+        let made = attachment(move || tally.report(&about).into_bytes()).await;
+        let Some(attachment) = made else { return Ok(()) };
         // RFC 7489 §7.2.1.1.
         let parts = SharedParts {
             domain: &domain,
@@ -170,29 +173,38 @@ impl Reporter {
             ),
             kind: "application/gzip",
             ending: "xml.gz",
-            content: xml.as_bytes(),
+            attachment: &attachment,
             tls: TlsRequirement::Policy,
         };
-        self.send(relay, (&id, *start, *end), &parts, addresses).await
+        self.send(relay, (&id, start, end), &parts, addresses).await
     }
 
     async fn send_tls(
         &self,
         relay: &Relay,
         resolver: &TokioResolver,
-        ended: &Ended<TlsTally>,
+        ended: Ended<TlsTally>,
     ) -> Result<(), QueueError> {
         let Ended { domain, start, end, tally } = ended;
         let host = self.options.host.as_str();
-        let addresses = destination::of_tls(resolver, domain).await;
+        let addresses = destination::of_tls(resolver, &domain).await;
+        if addresses.is_empty() {
+            return Ok(());
+        }
         let id = relay.delivery().store().new_body_id().to_string();
-        let contact = format!("postmaster@{host}");
-        let about =
-            TlsReport { organization: host, contact: &contact, domain, id: &id, start: *start, end: *end };
-        let json = tally.report(&about).to_string();
+        let about = TlsReport {
+            organization: host.to_owned(),
+            contact: format!("postmaster@{host}"),
+            domain: domain.clone(),
+            id: id.clone(),
+            start,
+            end,
+        };
+        let made = attachment(move || tally.report(&about).to_string().into_bytes()).await;
+        let Some(attachment) = made else { return Ok(()) };
         // RFC 8460 §5.3.
         let parts = SharedParts {
-            domain,
+            domain: &domain,
             fields: &format!(
                 "TLS-Report-Domain: {domain}\r\nTLS-Report-Submitter: {host}\r\nTLS-Required: No\r\n"
             ),
@@ -202,12 +214,12 @@ impl Reporter {
             ),
             kind: "application/tlsrpt+gzip",
             ending: "json.gz",
-            content: json.as_bytes(),
+            attachment: &attachment,
             // RFC 8460 §3: a report is sent whatever the domain's policy is. Otherwise a failing
             // policy would never be reported.
             tls: TlsRequirement::Optional,
         };
-        self.send(relay, (&id, *start, *end), &parts, addresses).await
+        self.send(relay, (&id, start, end), &parts, addresses).await
     }
 
     /// Gives a report to the queue, for each of its addresses. RFC 8460 §5.1, §5.3 and RFC 7489
@@ -232,11 +244,10 @@ impl Reporter {
                 words: parts.words,
                 kind: parts.kind,
                 file: &format!("{host}!{domain}!{start}!{}!{id}.{}", end - 1, parts.ending),
-                content: parts.content,
+                attachment: parts.attachment,
             };
             tracing::info!(domain, to, kind = parts.kind, "a report is sent");
-            let Ok(text) = mail.print() else { continue };
-            relay.notify(&to, text.into(), parts.tls).await?;
+            relay.notify(&to, mail.print().into(), parts.tls).await?;
         }
         Ok(())
     }
@@ -252,12 +263,15 @@ struct SharedParts<'a> {
     kind: &'a str,
     /// The ending of the file's name.
     ending: &'a str,
-    content: &'a [u8],
+    /// The file, which is made once for all addresses.
+    attachment: &'a str,
     tls: TlsRequirement,
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use mail_parser::{MessageParser, MimeHeaders as _};
     use posthaste_delivery::{Delivery, DeliveryOptions};
     use posthaste_directory::{Directory, Policy};
@@ -270,12 +284,15 @@ mod tests {
     /// As long as names of domains are in practice.
     const DOMAIN: &str = "departement-de-la-recherche-et-du-developpement.universite-exemple.test";
 
-    /// RFC 2046 §5.1.1; RFC 7489 §7.2.1.1 and RFC 8460 §5.1.
+    /// RFC 2046 §5.1.1; RFC 7489 §7.2.1.1 and RFC 8460 §5.1. Each address gets the same file.
     #[tokio::test]
     async fn boundaries_and_names_of_files_are_as_they_may_be() {
         let text = |name: String, text: &str| (name, DnsRecord::Txt(text.into()));
         let records = [
-            text(format!("_dmarc.{DOMAIN}"), &format!("v=DMARC1; p=none; rua=mailto:r@{DOMAIN}")),
+            text(
+                format!("_dmarc.{DOMAIN}"),
+                &format!("v=DMARC1; p=none; rua=mailto:r@{DOMAIN},mailto:s@{DOMAIN}"),
+            ),
             text(format!("_smtp._tls.{DOMAIN}"), &format!("v=TLSRPTv1; rua=mailto:r@{DOMAIN}")),
         ];
         let server = DnsServer::start(records.iter().map(|(name, record)| (name.as_str(), record.clone())));
@@ -295,12 +312,13 @@ mod tests {
         let reporter = Reporter::new(options);
         let (domain, start, end) = (DOMAIN.to_owned(), 86_400, 172_800);
         let ended = Ended { domain: domain.clone(), start, end, tally: DmarcTally::default() };
-        reporter.send_dmarc(&relay, &resolver, &ended).await.unwrap();
+        reporter.send_dmarc(&relay, &resolver, ended).await.unwrap();
         let ended = Ended { domain, start, end, tally: TlsTally::default() };
-        reporter.send_tls(&relay, &resolver, &ended).await.unwrap();
+        reporter.send_tls(&relay, &resolver, ended).await.unwrap();
         let items = queue.page(None).await.unwrap().unwrap().items;
-        assert_eq!(items.len(), 2);
-        for (item, ending) in items.iter().zip(["xml.gz", "json.gz"]) {
+        assert_eq!(items.len(), 3);
+        let mut files = Vec::new();
+        for (item, ending) in items.iter().zip(["xml.gz", "xml.gz", "json.gz"]) {
             let text = queue.message(item).await.unwrap();
             let mail = MessageParser::new().parse(&text[..]).unwrap();
             let boundary = mail.content_type().unwrap().attribute("boundary").unwrap();
@@ -310,6 +328,13 @@ mod tests {
             let id = file.strip_prefix(&begin).and_then(|rest| rest.strip_suffix(&format!(".{ending}")));
             let id = id.unwrap_or_else(|| panic!("{file}"));
             assert!(!id.is_empty() && id.bytes().all(|octet| octet.is_ascii_alphanumeric()), "{file}");
+            files.push((file.to_owned(), mail.attachment(0).unwrap().contents().to_vec()));
         }
+        assert!(files[0] == files[1] && files[1] != files[2]);
+        let to: Vec<_> = items.iter().map(|item| item.recipients[0].address.as_str()).collect();
+        assert_eq!(to, ["r", "s", "r"].map(|local| format!("{local}@{DOMAIN}")));
+        let mut xml = String::new();
+        flate2::read::GzDecoder::new(&files[0].1[..]).read_to_string(&mut xml).unwrap();
+        assert!(xml.contains(&format!("<domain>{DOMAIN}</domain>")), "{xml}");
     }
 }

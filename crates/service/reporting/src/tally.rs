@@ -32,7 +32,8 @@ pub(crate) const TALLIES_BYTES_MAX: usize =
     LEN_MAX + TALLY_LEN_MAX + 2 * NAMES_LEN_MAX + DOMAINS_MAX * DOMAIN_BYTES;
 /// Octets of one registered domain among them.
 const LEN_OF_ONE_MAX: usize = LEN_MAX / 16;
-/// Octets of one domain in one period, in memory and in the store: some 500 usual rows.
+/// Octets of one domain in one period, in memory and in the store: some 500 usual rows. Texts
+/// count as [`escaped_len`] does.
 pub(crate) const TALLY_LEN_MAX: usize = 128 * 1024;
 /// Records that may fail in one flush. The store is then away, and the others wait for the next
 /// one.
@@ -50,6 +51,19 @@ pub(crate) trait Tally: Default + Clone + Serialize + DeserializeOwned + Send {
     /// Octets that it takes, roughly. Not a walk over all of it, since each message needs the
     /// value.
     fn len(&self) -> usize;
+}
+
+/// Octets of a text in a report or in its record, whichever is more: as XML (XML 1.0 §2.4), or
+/// as JSON (RFC 8259 §7).
+pub(crate) fn escaped_len(text: &str) -> usize {
+    let octets = text.chars().map(|c| match c {
+        '"' | '\0'..='\u{1f}' => 6,
+        '&' => 5,
+        '<' | '>' => 4,
+        '\\' => 2,
+        c => c.len_utf8(),
+    });
+    octets.sum()
 }
 
 /// A period's begin, and a domain.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tally::{TALLY_LEN_MAX, Tally};
+use crate::tally::{TALLY_LEN_MAX, Tally, escaped_len};
 
 /// Policies of one domain in one period: a change makes a second one, and more are unusual.
 const POLICIES_MAX: usize = 8;
@@ -132,8 +132,8 @@ impl TlsTally {
     }
 
     /// The report (RFC 8460 §4.4).
-    pub fn report(&self, about: &TlsReport<'_>) -> serde_json::Value {
-        let policies: Vec<_> = self.policies.iter().map(|tally| tally.report(about.domain)).collect();
+    pub fn report(&self, about: &TlsReport) -> serde_json::Value {
+        let policies: Vec<_> = self.policies.iter().map(|tally| tally.report(&about.domain)).collect();
         serde_json::json!({
             "organization-name": about.organization,
             "date-range": { "start-datetime": rfc3339(about.start), "end-datetime": rfc3339(about.end - 1) },
@@ -145,11 +145,11 @@ impl TlsTally {
 }
 
 /// The source of a report, and its period.
-pub(crate) struct TlsReport<'a> {
-    pub organization: &'a str,
-    pub contact: &'a str,
-    pub domain: &'a str,
-    pub id: &'a str,
+pub(crate) struct TlsReport {
+    pub organization: String,
+    pub contact: String,
+    pub domain: String,
+    pub id: String,
     pub start: i64,
     pub end: i64,
 }
@@ -199,13 +199,13 @@ impl PolicyTally {
 impl AppliedPolicy {
     fn len(&self) -> usize {
         let texts = self.strings.iter().chain(&self.hosts);
-        size_of::<PolicyTally>() + texts.map(|text| size_of::<String>() + text.len()).sum::<usize>()
+        size_of::<PolicyTally>() + texts.map(|text| size_of::<String>() + escaped_len(text)).sum::<usize>()
     }
 }
 
 impl Detail {
     fn len(&self) -> usize {
-        size_of::<Self>() + self.host.len() + self.reason.len()
+        size_of::<Self>() + escaped_len(&self.host) + self.reason.len()
     }
 
     fn report(&self) -> serde_json::Value {
@@ -285,10 +285,10 @@ mod tests {
         other.success(&AppliedPolicy { kind: PolicyKind::NoPolicyFound, strings: vec![], hosts: vec![] });
         tally.add(other);
         let report = tally.report(&TlsReport {
-            organization: "Company-X",
-            contact: "sts-reporting@company-x.example",
-            domain: "company-y.example",
-            id: "5065427c-23d3",
+            organization: "Company-X".into(),
+            contact: "sts-reporting@company-x.example".into(),
+            domain: "company-y.example".into(),
+            id: "5065427c-23d3".into(),
             start: 1_459_468_800,
             end: 1_459_555_200,
         });

@@ -1,5 +1,6 @@
 //! The directory: small named records, one conditional write each.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,6 +19,9 @@ use crate::stored::seal::{location, seal, unseal};
 /// Buckets of the directory: at 10 million records of 1 KiB a bucket holds 160 MB, which is large
 /// for a partition. More buckets make each listing of accounts read more partitions.
 const DIRECTORY_BUCKETS: u32 = 64;
+
+/// Values of a page that are read at the same time. Those that do not fit it are dropped.
+const VALUES_AT_ONCE: usize = AT_ONCE / 4;
 
 /// The kind of the value, for its checksum.
 const KIND: u8 = 7;
@@ -116,6 +120,38 @@ impl Directory {
             .map(|bucket| async move { self.cluster.read::<R>(statement, (bucket, from, end, most)).await });
         let rows: Vec<Vec<R>> = buckets.buffer_unordered(AT_ONCE).try_collect().await?;
         Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// Records by prefix, until their values have more than so many octets. They are read one by
+    /// one: a scan would get as many of each bucket as are wanted of all, and drop most of them.
+    pub(crate) async fn scan_within(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        octets: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let mut after = after.map(str::to_owned);
+        loop {
+            let names = self.names(prefix, after.as_deref(), limit).await?;
+            let Some(last) = names.last().cloned() else { return Ok(Vec::new()) };
+            let reads = stream::iter(names).map(|name| async move { self.read(&name).await });
+            let mut reads = pin!(reads.buffered(VALUES_AT_ONCE));
+            let (mut found, mut left) = (Vec::new(), octets);
+            // A record may be removed meanwhile.
+            while let Some(entry) = reads.try_next().await? {
+                let Some(entry) = entry else { continue };
+                if !found.is_empty() && entry.value.len() > left {
+                    return Ok(found);
+                }
+                left = left.saturating_sub(entry.value.len());
+                found.push(entry);
+            }
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            after = Some(last);
+        }
     }
 
     pub(crate) async fn change(&self, change: DirectoryChange) -> Result<CommitOutcome> {

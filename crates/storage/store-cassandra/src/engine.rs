@@ -121,6 +121,16 @@ impl Engine for CassandraEngine {
         self.directory.scan(prefix, after, limit).await
     }
 
+    async fn directory_scan_within(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        octets: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        self.directory.scan_within(prefix, after, limit, octets).await
+    }
+
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
         self.directory.names(prefix, after, limit).await
     }

@@ -421,7 +421,7 @@ impl Shared {
                 Err(ReadFault::Missing) => self.reader.forget(location.pack),
                 // Maintenance may have moved it and cut the pack.
                 Err(_) if read::body_location(&self.index, body)? != location => {}
-                Err(fault) => return Err(body_fault(body, location.pack, fault)),
+                Err(fault) => return Err(fault.of(body, location.pack)),
             }
         }
         Err(StoreError::Corrupt(format!("body {body}: its pack is missing")))
@@ -437,14 +437,6 @@ impl Shared {
     pub(crate) fn is_body_of(&self, body: BodyId, location: BodyLocation, row: &Row) -> bool {
         let begin = self.read_body(body, 0..FormHeader::LEN as u64);
         begin.is_ok_and(|begin| is_body_of(&begin, location.len, row))
-    }
-}
-
-fn body_fault(body: BodyId, pack: u32, fault: ReadFault) -> StoreError {
-    match fault {
-        ReadFault::Missing => StoreError::Corrupt(format!("body {body}: pack {pack} is missing")),
-        ReadFault::Io(e) => StoreError::Unavailable(format!("pack {pack}: {e}")),
-        ReadFault::Damaged(why) => StoreError::Corrupt(format!("body {body} in pack {pack}: {why}")),
     }
 }
 
@@ -466,12 +458,23 @@ impl Engine for LmdbEngine {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         let index = &self.shared.index;
-        directory::directory_scan(index, &*index.read()?, prefix, after, limit)
+        directory::directory_scan(index, &*index.read()?, (prefix, after), limit, usize::MAX)
+    }
+
+    async fn directory_scan_within(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        octets: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let index = &self.shared.index;
+        directory::directory_scan(index, &*index.read()?, (prefix, after), limit, octets)
     }
 
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
         let index = &self.shared.index;
-        directory::directory_names(index, &*index.read()?, prefix, after, limit)
+        directory::directory_names(index, &*index.read()?, (prefix, after), limit)
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {

@@ -183,6 +183,28 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>>;
 
+    /// The records of [`Engine::directory_scan`] until their values have more than so many octets
+    /// together. The first one comes however long it is. So only an empty answer means that there
+    /// are no more. An engine that reads records from a disk or a network leaves the others there.
+    async fn directory_scan_within(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        octets: usize,
+    ) -> Result<Vec<DirectoryEntry>> {
+        let mut found = self.directory_scan(prefix, after, limit).await?;
+        let mut left = octets;
+        let fits = |entry: &&DirectoryEntry| {
+            let rest = left.checked_sub(entry.value.len());
+            left = rest.unwrap_or_default();
+            rest.is_some()
+        };
+        let count = found.iter().take_while(fits).count();
+        found.truncate(count.max(1));
+        Ok(found)
+    }
+
     /// The names of the records that [`Engine::directory_scan`] returns. Their content is neither
     /// read nor checked, however long it is.
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>>;

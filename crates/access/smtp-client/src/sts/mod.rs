@@ -9,14 +9,14 @@
 pub(crate) mod fuzzing;
 mod https;
 mod policy;
+mod table;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
-use posthaste_directory::{registered_domain, unix_time};
+use posthaste_directory::unix_time;
 use posthaste_store::{DirectoryChange, DirectoryEntry, Engine};
 use serde::{Deserialize, Serialize};
 use tokio_rustls::TlsConnector;
@@ -24,24 +24,16 @@ use tokio_rustls::TlsConnector;
 use crate::dns::Dns;
 use crate::tls::Tls;
 use https::FetchError;
-use policy::PATTERNS_LEN_MAX;
 pub(crate) use policy::{Mode, Policy};
+use table::{POLICIES_BYTES_MAX, POLICIES_MAX, Table};
 
 const PREFIX: &str = "sts-policy/";
-/// Policies that are kept: few domains have one. Beyond that, the registered domain with the most
-/// policies loses the one that ends first.
-const POLICIES_MAX: usize = 10_000;
-/// Bytes of all policies: a usual one has some 550, the longest 15 KiB. Beyond that,
-/// the registered domain whose policies take most loses the one that ends first.
-const POLICIES_BYTES_MAX: usize = 4 << 20;
 /// Bytes that a policy takes beside its texts: its places in the table, and its allocations.
 const OF_POLICY: usize = 256;
 /// Bytes that a pattern takes beside its text: a `String` in a vector with room, an allocation.
 const OF_PATTERN: usize = 64;
 /// Bytes of all policies, and of the ids that could not be fetched: 10,000 with their domains.
 pub const STS_BYTES_MAX: u64 = POLICIES_BYTES_MAX as u64 + (4 << 20);
-/// Policies of one registered domain: its owner can make names below it at will.
-const OF_ONE_MAX: usize = 100;
 /// Addresses of a policy's host that are tried.
 const ADDRESSES_MAX: usize = 4;
 /// Records read at a time at the start.
@@ -62,90 +54,6 @@ struct Inner {
     port: u16,
     engine: Option<Arc<dyn Engine>>,
     table: Mutex<Table>,
-}
-
-#[derive(Default)]
-struct Table {
-    policies: HashMap<String, CachedPolicy>,
-    /// Bytes of all policies: see [`CachedPolicy::bytes`].
-    bytes: usize,
-    /// Ids that could not be fetched, and when. Forgotten when there are too many.
-    failed: HashMap<String, (String, i64)>,
-}
-
-impl Table {
-    /// Keeps a policy in place of the domain's old one. Returns the domains whose policies it
-    /// evicts.
-    fn put(&mut self, domain: &str, kept: CachedPolicy) -> Vec<String> {
-        self.remove(domain);
-        let bytes = kept.bytes(domain);
-        let mut evicted = Vec::new();
-        while let Some(other) = self.in_the_way_of(domain, bytes) {
-            self.remove(&other);
-            evicted.push(other);
-        }
-        self.insert(domain.to_owned(), kept);
-        evicted
-    }
-
-    /// Adds the policy of a domain that has none here.
-    fn insert(&mut self, domain: String, kept: CachedPolicy) {
-        self.bytes += kept.bytes(&domain);
-        self.policies.insert(domain, kept);
-    }
-
-    fn remove(&mut self, domain: &str) {
-        if let Some(kept) = self.policies.remove(domain) {
-            self.bytes -= kept.bytes(domain);
-        }
-    }
-
-    /// Whether a stored policy of another domain fits beside those of the table.
-    fn has_room(&self, domain: &str, kept: &CachedPolicy) -> bool {
-        kept.policy.patterns_len() <= PATTERNS_LEN_MAX
-            && self.policies.len() < POLICIES_MAX
-            && self.bytes + kept.bytes(domain) <= POLICIES_BYTES_MAX
-    }
-
-    /// The policy to evict for a new one of `domain`, if the table is full. Domains under one
-    /// registered domain evict each other first, and those of the largest group next.
-    fn in_the_way_of(&self, domain: &str, bytes: usize) -> Option<String> {
-        let own = registered_domain(domain);
-        let of = |registered: &str| {
-            let those = self.policies.iter().filter(move |(name, _)| registered_domain(name) == registered);
-            those.min_by_key(|(_, kept)| kept.ends()).map(|(name, _)| name.clone())
-        };
-        if self.policies.keys().filter(|name| registered_domain(name) == own).count() >= OF_ONE_MAX {
-            return of(own);
-        }
-        if self.policies.len() >= POLICIES_MAX {
-            return self.of_the_largest_group((own, 1), |_, _| 1);
-        }
-        if self.bytes + bytes > POLICIES_BYTES_MAX {
-            return self.of_the_largest_group((own, bytes), |name, kept| kept.bytes(name));
-        }
-        None
-    }
-
-    /// The policy that ends first of the registered domain with the most. `new` is the newcomer's
-    /// registered domain, and what it adds to the policies there.
-    fn of_the_largest_group(
-        &self,
-        new: (&str, usize),
-        size: impl Fn(&str, &CachedPolicy) -> usize,
-    ) -> Option<String> {
-        let mut groups: HashMap<&str, usize> = HashMap::new();
-        for (name, kept) in &self.policies {
-            *groups.entry(registered_domain(name)).or_default() += size(name, kept);
-        }
-        if let Some(own) = groups.get_mut(new.0) {
-            *own += new.1;
-        }
-        let most = groups.values().copied().max()?;
-        let crowded =
-            self.policies.iter().filter(|(name, _)| groups.get(registered_domain(name)) == Some(&most));
-        crowded.min_by_key(|(_, kept)| kept.ends()).map(|(name, _)| name.clone())
-    }
 }
 
 /// A policy that was fetched.
@@ -338,107 +246,4 @@ async fn put(engine: &Arc<dyn Engine>, domain: &str, value: Option<Vec<u8>>) -> 
         engine.directory_commit(DirectoryChange { name, expected, value: value.map(Into::into) }).await?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::policy::PATTERNS_MAX;
-    use super::*;
-
-    fn kept(max_age: i64) -> CachedPolicy {
-        let text = format!("version: STSv1\nmode: enforce\nmx: mx.test\nmax_age: {max_age}\n");
-        CachedPolicy { id: "1".into(), fetched: 0, policy: Policy::parse(&text).unwrap() }
-    }
-
-    /// The longest policy that is kept: as many patterns as there may be, and all their octets.
-    fn longest(max_age: i64) -> CachedPolicy {
-        let label = "x".repeat(PATTERNS_LEN_MAX / PATTERNS_MAX / 2 - 2);
-        let pattern = |n: usize| format!("mx: {n:02}.{label}.{label}\n");
-        let patterns: String = (0..PATTERNS_MAX).map(pattern).collect();
-        let text = format!("version: STSv1\nmode: enforce\n{patterns}max_age: {max_age}\n");
-        CachedPolicy { id: "1".repeat(32), fetched: 0, policy: Policy::parse(&text).unwrap() }
-    }
-
-    fn put(table: &mut Table, domain: &str, max_age: i64) {
-        table.put(domain, kept(max_age));
-    }
-
-    fn assert_bounded(table: &Table) {
-        let bytes: usize = table.policies.iter().map(|(name, kept)| kept.bytes(name)).sum();
-        assert_eq!(bytes, table.bytes);
-        assert!(bytes <= POLICIES_BYTES_MAX && table.policies.len() <= POLICIES_MAX, "{bytes}");
-    }
-
-    /// An untrusted sender has names below one domain at will, and a policy for each.
-    #[test]
-    fn names_of_one_stranger_take_no_place_of_others() {
-        let mut table = Table::default();
-        put(&mut table, "victim.test", 1_000);
-        for n in 0..POLICIES_MAX + 100 {
-            put(&mut table, &format!("{n}.evil.test"), 1_000_000);
-        }
-        assert!(table.policies.contains_key("victim.test"));
-        assert_eq!(table.policies.len(), 1 + OF_ONE_MAX);
-        // The newest of one sender's own names is kept.
-        assert!(table.policies.contains_key(&format!("{}.evil.test", POLICIES_MAX + 99)));
-        // The same name again takes no place.
-        put(&mut table, "victim.test", 2_000);
-        assert_eq!(table.policies.len(), 1 + OF_ONE_MAX);
-    }
-
-    #[test]
-    fn a_full_table_takes_from_those_with_the_most() {
-        let mut table = Table::default();
-        put(&mut table, "victim.test", 1_000);
-        for stranger in 0..POLICIES_MAX / OF_ONE_MAX {
-            for n in 0..OF_ONE_MAX {
-                // Written at once: `in_the_way_of` is a walk.
-                let name = format!("{n}.evil{stranger}.test");
-                table.insert(name, kept(1_000_000 + i64::try_from(stranger).unwrap()));
-            }
-        }
-        put(&mut table, "other.test", 1_000);
-        assert!(table.policies.contains_key("victim.test") && table.policies.contains_key("other.test"));
-        let of_first = table.policies.keys().filter(|name| name.ends_with(".evil0.test")).count();
-        assert_eq!(of_first, OF_ONE_MAX - 1);
-        assert_bounded(&table);
-    }
-
-    /// Policies count by their octets: the longest ones fill the table before there are many.
-    #[test]
-    fn the_longest_policies_take_no_more_memory_than_short_ones() {
-        let mut table = Table::default();
-        put(&mut table, "victim.test", 1_000);
-        for n in 0..1_000 {
-            table.put(&format!("evil{n}.test"), longest(1_000_000 + n));
-        }
-        assert_bounded(&table);
-        let bytes = longest(0).bytes("evil0.test");
-        assert!(bytes > 14 << 10 && table.policies.len() <= 1 + POLICIES_BYTES_MAX / bytes, "{bytes}");
-        assert!(table.policies.contains_key("victim.test") && table.policies.contains_key("evil999.test"));
-        // One that is short finds room, and takes it from the longest alone.
-        let evicted = table.put("other.test", kept(1));
-        assert!(evicted.len() <= 1 && table.policies.contains_key("victim.test"), "{evicted:?}");
-        assert!(!table.has_room("next.test", &longest(1)));
-        // A new policy takes the place of the old one of its domain.
-        let before = table.policies.len();
-        assert_eq!(table.put("evil999.test", longest(1)), [""; 0]);
-        assert_eq!(table.policies.len(), before);
-        assert_bounded(&table);
-    }
-
-    #[test]
-    fn the_domain_whose_policies_take_most_loses_them_first() {
-        let mut table = Table::default();
-        for n in 0..OF_ONE_MAX {
-            table.put(&format!("{n}.evil.test"), longest(1_000 + i64::try_from(n).unwrap()));
-        }
-        for n in 0..600 {
-            table.put(&format!("other{n}.test"), longest(1));
-        }
-        // The largest group gave its policies up until it was as large as the others.
-        let left = table.policies.keys().filter(|name| name.ends_with(".evil.test")).count();
-        assert!(left <= 1 && table.policies.len() > POLICIES_BYTES_MAX / (16 << 10), "{left}");
-        assert_bounded(&table);
-    }
 }

@@ -8,6 +8,10 @@ use crate::priority::{Priority, Rank};
 use crate::success::Success;
 
 mod record;
+mod split;
+
+pub(crate) use record::{CountedFields, pending_rows};
+pub(crate) use split::octets;
 
 const PREFIX: &str = "queue/";
 

@@ -1,11 +1,13 @@
 //! The stored form of an item: JSON with a version number, in the directory record `queue/<uid>`.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, Id};
 use posthaste_store::DirectoryEntry;
 use serde::{Deserialize, Serialize};
 
-use super::{Address, Destination, Item, Local, Outcome, PendingReport, Recipient, name, number};
+use super::{Address, Destination, Item, ItemId, Local, Outcome, PendingReport, Recipient, name, number};
 use crate::dsn::{EnvelopeId, Return};
 use crate::error::QueueError;
 use crate::priority::Priority;
@@ -135,6 +137,48 @@ impl Item {
     }
 }
 
+/// The fields of a record that count for an account. The others are skipped, not kept.
+#[derive(Deserialize)]
+pub(crate) struct CountedFields<'r> {
+    #[serde(borrow)]
+    body: Cow<'r, str>,
+    pub size: u64,
+    #[serde(borrow)]
+    pub destination: Cow<'r, str>,
+    #[serde(borrow)]
+    pub from: Cow<'r, str>,
+    #[serde(default)]
+    pub account: Option<String>,
+    #[serde(default)]
+    pub sent_on_by: Option<String>,
+}
+
+impl<'r> CountedFields<'r> {
+    /// The fields of a record, with the number and the body of its item. `None` if it cannot be
+    /// read.
+    pub(crate) fn read(record: &'r DirectoryEntry) -> Option<(ItemId, BodyId, Self)> {
+        let fields: Self = serde_json::from_slice(&record.value).ok()?;
+        let body = Id::parse(&fields.body).map(BodyId)?;
+        Some((number(&record.name)?, body, fields))
+    }
+}
+
+/// The rows of the pending reports of a record; none if it cannot be read. Its other fields are
+/// skipped, not kept.
+pub(crate) fn pending_rows(record: &DirectoryEntry) -> Vec<ItemId> {
+    #[derive(Deserialize)]
+    struct Pending {
+        #[serde(default)]
+        owed: Vec<Row>,
+    }
+    #[derive(Deserialize)]
+    struct Row {
+        row: ItemId,
+    }
+    let pending = serde_json::from_slice::<Pending>(&record.value);
+    pending.map_or_else(|_| Vec::new(), |pending| pending.owed.into_iter().map(|one| one.row).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +199,7 @@ mod tests {
             item.pending = pending;
             let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
             assert_eq!(Item::read(&entry).unwrap(), item);
+            assert_eq!(pending_rows(&entry), vec![9; item.pending.len()]);
         }
         item.account = Some("ana@example.org".into());
         assert!(item.write().unwrap().starts_with(b"{\"v\":4,"));

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use posthaste_mail_model::NumSet;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -41,6 +42,8 @@ const SLOW_MAX: usize = 448;
 const CHECK_PAUSE: Duration = Duration::from_secs(2);
 /// The time that the runner waits after a failure of the store.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Items of the schedule that are compared with the queue before other tasks run.
+const FORGOTTEN_AT_ONCE: usize = 1_024;
 /// Seconds in which another node surely writes the envelope of a message that it has added.
 const RECENT: i64 = 600;
 /// From this age on, a message without an envelope is not being added by another node.
@@ -308,13 +311,18 @@ impl Runner {
     /// over, the node that has it sends them.
     async fn send_all_pending(&self) -> Result<(), QueueError> {
         let mut after = None;
-        while let Some(page) = self.queue().page(after).await? {
-            after = Some(page.last);
-            for item in page.items.into_iter().filter(|item| !item.pending.is_empty()) {
+        while let Some((ids, last)) = self.queue().next_pending(after).await? {
+            after = Some(last);
+            for id in ids {
                 if !self.may_send() {
                     return Ok(());
                 }
-                let id = item.id;
+                let item = match self.queue().item(id).await {
+                    Ok(Some(item)) if !item.pending.is_empty() => item,
+                    // It has changed, or the log names its fault when all items are read.
+                    Ok(_) | Err(QueueError::Record { .. }) => continue,
+                    Err(error) => return Err(error),
+                };
                 // If one report cannot be sent, the others do not wait. It is tried again with
                 // its item.
                 if let Err(error) = self.send_pending(item).await {
@@ -461,9 +469,9 @@ impl Runner {
 
     /// Updates the schedule from the records.
     async fn read_all(&self) -> Result<SeenItems, QueueError> {
-        let (mut found, mut after) = (BTreeSet::new(), None);
+        let (mut found, mut after) = (Vec::new(), None);
         // Items that are put there from now on may come after the place that is read.
-        let before: BTreeSet<ItemId> = self.schedule.lock().ids().collect();
+        let before: Vec<ItemId> = self.schedule.lock().ids().collect();
         let (mut newest, recent) = (0, self.now() - RECENT);
         let mut front: Option<SeenItems> = None;
         while let Some(page) = self.page(after).await? {
@@ -474,14 +482,18 @@ impl Runner {
                 if item.arrived >= recent {
                     front.get_or_insert_with(|| SeenItems::after(item.id - 1)).insert(item.id);
                 }
-                found.insert(item.id);
+                found.push(item.id);
                 schedule.put_or_hold(item);
                 if item.next == Item::AT_ONCE && !item.held {
                     schedule.forgive(&item.destination);
                 }
             }
         }
-        self.schedule.lock().retain(|id| found.contains(&id) || !before.contains(&id));
+        let found: NumSet = found.into_iter().collect();
+        for some in before.chunks(FORGOTTEN_AT_ONCE) {
+            self.schedule.lock().remove_all(some.iter().copied().filter(|id| !found.contains(*id)));
+            tokio::task::yield_now().await;
+        }
         Ok(front.unwrap_or_else(|| SeenItems::after(newest)))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Runner;
 use crate::error::QueueError;
 use crate::figures::Done;
-use crate::item::{Destination, Item, ItemId, Outcome};
+use crate::item::{self, Destination, Item, ItemId, Outcome};
 use crate::schedule::RetryTimes;
 use crate::transport::{Body, Channel, Failure, Sent, Unreachable};
 
@@ -231,17 +231,20 @@ impl Runner {
         Ok(if is_ours { all.line(attempts) } else { Line::Ended })
     }
 
-    /// Reads the message of an item once there is memory for it. `None` if it is not to be sent
-    /// now.
+    /// Reads the message of an item once there is memory for it and for the recipients. `None` if
+    /// it is not to be sent now.
     async fn load(&self, mut item: Item) -> Result<Option<(Item, Body)>, QueueError> {
-        let mut memory = self.memory.try_acquire(item.size);
+        let (id, octets) = (item.id, item.size.saturating_add(item::octets(&item.recipients) as u64));
+        let mut memory = self.memory.try_acquire(octets);
         if memory.is_none() {
-            memory = self.memory.acquire(item.size).await;
+            // Hundreds of visits may wait: none of them holds the recipients of its item.
+            drop(item);
+            memory = self.memory.acquire(octets).await;
             // Meanwhile it may have been changed, and another node may send the queue's mail.
             if !self.may_send() {
                 return Ok(None);
             }
-            let Some(now) = self.item_to_send(item.id).await? else { return Ok(None) };
+            let Some(now) = self.item_to_send(id).await? else { return Ok(None) };
             item = now;
         }
         match self.queue().message(&item).await {

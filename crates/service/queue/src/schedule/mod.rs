@@ -17,7 +17,8 @@ use crate::priority::{Priority, Rank};
 
 /// Bytes of memory that an item takes at most, in the schedule and among the counted ones. Its
 /// destination then has the longest name and no other item: three copies of 264 octets, and
-/// entries of five tables and trees. An item of a destination with many takes a tenth.
+/// entries of five tables and trees. An item of a destination with many takes a tenth. Recipients
+/// are not kept: they are read when the item is sent.
 pub const SCHEDULED_BYTES_MAX: u64 = 2_560;
 
 /// The times at which a message is tried again, warned about and given up. Seconds.
@@ -453,10 +454,9 @@ impl Schedule {
         self.items.keys().copied()
     }
 
-    /// Forgets all items but these.
-    pub fn retain(&mut self, wanted: impl Fn(ItemId) -> bool) {
-        let unwanted: Vec<ItemId> = self.items.keys().copied().filter(|id| !wanted(*id)).collect();
-        unwanted.into_iter().for_each(|id| self.remove(id));
+    /// Forgets these items.
+    pub fn remove_all(&mut self, ids: impl Iterator<Item = ItemId>) {
+        ids.for_each(|id| self.remove(id));
     }
 
     /// An administrator retries all waiting items now.

@@ -22,6 +22,7 @@ mod copy;
 mod dsn;
 mod kills;
 mod local;
+mod long_records;
 mod nodes;
 mod octets;
 mod report_ways;

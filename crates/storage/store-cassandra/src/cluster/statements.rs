@@ -81,7 +81,7 @@ statements! {
         read_serial: "SELECT version, commit, value FROM {k}.directory WHERE bucket = ? AND name = ?", 10;
         scan: "SELECT name, version, value FROM {k}.directory WHERE bucket = ? AND name >= ? AND name < ? \
             LIMIT ?", 500;
-        names: "SELECT name, version FROM {k}.directory WHERE bucket = ? AND name >= ? AND name < ? LIMIT ?", 500;
+        names: "SELECT name, version FROM {k}.directory WHERE bucket = ? AND name >= ? AND name < ? LIMIT ?", 5000;
         put: "UPDATE {k}.directory SET version = ?, commit = ?, value = ? WHERE bucket = ? AND name = ? \
             IF version = ?", 10;
         delete: "DELETE FROM {k}.directory WHERE bucket = ? AND name = ? IF version = ?", 10;

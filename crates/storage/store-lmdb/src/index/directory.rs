@@ -37,36 +37,40 @@ pub(crate) fn directory_entry(index: &Index, txn: &RoTxn, name: &str) -> Result<
     directory_from(name, value).map(Some).ok_or_else(damaged(format_args!("directory record {name}")))
 }
 
-/// Directory records by prefix.
+/// Directory records by prefix, until their values have more than so many octets. The first one
+/// is read however long it is.
 pub(crate) fn directory_scan(
     index: &Index,
     txn: &RoTxn,
-    prefix: &str,
-    after: Option<&str>,
+    (prefix, after): (&str, Option<&str>),
     limit: usize,
+    octets: usize,
 ) -> Result<Vec<DirectoryEntry>> {
-    let mut found = Vec::new();
-    for item in index.directory.range(txn, &range_of(prefix, after)).indexed()?.take(limit) {
+    let range = range_of(prefix, after);
+    let (mut found, mut left) = (Vec::new(), octets);
+    for item in index.directory.range(txn, &range).indexed()?.take(limit) {
         let (key, value) = item.indexed()?;
-        if !key.starts_with(prefix.as_bytes()) {
+        // A value that does not fit is not touched: it has pages of its own.
+        if !key.starts_with(prefix.as_bytes()) || !found.is_empty() && value.len() > left {
             break;
         }
+        left = left.saturating_sub(value.len());
         let entry = std::str::from_utf8(key).ok().and_then(|name| directory_from(name, value));
         found.push(entry.ok_or_else(damaged(format_args!("directory record under {prefix:?}")))?);
     }
     Ok(found)
 }
 
-/// The names of directory records by prefix. The pages of long values are not touched.
+/// The names of directory records by prefix. Their values are not touched.
 pub(crate) fn directory_names(
     index: &Index,
     txn: &RoTxn,
-    prefix: &str,
-    after: Option<&str>,
+    (prefix, after): (&str, Option<&str>),
     limit: usize,
 ) -> Result<Vec<String>> {
+    let range = range_of(prefix, after);
     let mut found = Vec::new();
-    for item in index.directory.range(txn, &range_of(prefix, after)).indexed()?.take(limit) {
+    for item in index.directory.range(txn, &range).indexed()?.take(limit) {
         let (key, _) = item.indexed()?;
         if !key.starts_with(prefix.as_bytes()) {
             break;
@@ -77,7 +81,7 @@ pub(crate) fn directory_names(
     Ok(found)
 }
 
-/// Where the records of a prefix after a name begin.
+/// The keys after a name, from a prefix on.
 fn range_of<'k>(prefix: &'k str, after: Option<&'k str>) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
     match after {
         Some(after) if after >= prefix => (Bound::Excluded(after.as_bytes()), Bound::Unbounded),

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use crc32c::crc32c;
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, Id};
-use posthaste_store::BodyRange;
+use posthaste_store::{BodyRange, StoreError};
 
 use super::path_of;
 use super::readers::Lock;
@@ -34,6 +34,17 @@ pub(crate) enum ReadFault {
     Io(io::Error),
     /// The bytes at the location are not the body.
     Damaged(&'static str),
+}
+
+impl ReadFault {
+    /// The fault of reading a body from a pack.
+    pub(crate) fn of(self, body: BodyId, pack: u32) -> StoreError {
+        match self {
+            Self::Missing => StoreError::Corrupt(format!("body {body}: pack {pack} is missing")),
+            Self::Io(e) => StoreError::Unavailable(format!("pack {pack}: {e}")),
+            Self::Damaged(why) => StoreError::Corrupt(format!("body {body} in pack {pack}: {why}")),
+        }
+    }
 }
 
 impl std::fmt::Display for ReadFault {

@@ -149,3 +149,40 @@ pub async fn directory_entries_have_versions(factory: &dyn Factory) {
     assert_eq!(change("nothing", 3, Some("x")).await.unwrap(), CommitOutcome::Conflict);
     world.check().await;
 }
+
+/// A page of records has a bound of octets. Its first record comes in any case.
+pub async fn pages_of_the_directory_are_bounded_in_octets(factory: &dyn Factory) {
+    let world = World::new(factory).await;
+    let engine = &world.engine;
+    let prefix = format!("suite/{}/", world.account);
+    for (name, len) in [("a", 900), ("b", 300), ("c", 300), ("d", 300), ("e", 1), ("f", 1)] {
+        let value = Some(Bytes::from(vec![b'x'; len]));
+        let change = DirectoryChange { name: format!("{prefix}{name}"), expected: 0, value };
+        assert_eq!(engine.directory_commit(change).await.unwrap(), CommitOutcome::Done);
+    }
+    // Engines may count some octets of their own with each value.
+    for (octets, limit, pages) in [
+        (700, 9, vec!["a", "bc", "def"]),
+        (0, 9, vec!["a", "b", "c", "d", "e", "f"]),
+        (4_000, 4, vec!["abcd", "ef"]),
+    ] {
+        let (mut found, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = engine.directory_scan_within(&prefix, after.as_deref(), limit, octets).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(last.name.clone());
+            assert!(page.iter().all(|entry| entry.version == 1 && entry.value.iter().all(|x| *x == b'x')));
+            found.push(page.iter().filter_map(|entry| entry.name.strip_prefix(&prefix)).collect::<String>());
+        }
+        assert_eq!(found, pages, "{octets} octets");
+    }
+    let names = |after: Option<String>, limit| {
+        let prefix = prefix.clone();
+        async move { engine.directory_names(&prefix, after.as_deref(), limit).await.unwrap().concat() }
+    };
+    let named = |names: &str| names.chars().map(|name| format!("{prefix}{name}")).collect::<String>();
+    assert_eq!(names(None, 4).await, named("abcd"));
+    assert_eq!(names(Some(format!("{prefix}d")), 4).await, named("ef"));
+    assert_eq!(names(Some(format!("{prefix}f")), 4).await, "");
+    world.check().await;
+}

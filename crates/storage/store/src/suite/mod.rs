@@ -42,7 +42,10 @@ pub use contents::{
 pub use folder::{Folder, ListedMessage};
 pub use full::a_folder_takes_as_many_as_it_may;
 pub use keywords::keywords_stay_with_their_messages;
-pub use lists::{directory_entries_have_versions, lists_are_conditional, removed_mailboxes_cannot_be_read};
+pub use lists::{
+    directory_entries_have_versions, lists_are_conditional, pages_of_the_directory_are_bounded_in_octets,
+    removed_mailboxes_cannot_be_read,
+};
 pub use mailboxes::{
     a_conflict_leaves_no_trace, a_new_mailbox_is_empty, changes_add_up, heads_come_in_the_order_asked,
     large_mailboxes, what_was_done_survives,
@@ -76,6 +79,7 @@ pub async fn run_all(factory: &dyn Factory) {
     lists_are_conditional(factory).await;
     removed_mailboxes_cannot_be_read(factory).await;
     directory_entries_have_versions(factory).await;
+    pages_of_the_directory_are_bounded_in_octets(factory).await;
     appenders_never_share_a_uid(factory).await;
     stores_share_an_engine(factory).await;
     mail_into_a_closed_mailbox_reads_no_rows(factory).await;
