@@ -99,13 +99,13 @@ impl Directory {
         }
     }
 
-    /// The account of a right password, whose record is written again if it was made with less than
-    /// the policy requires.
+    /// The account of a right password, whose record is written again if the policy replaces its
+    /// credentials.
     ///
     /// It stays unchanged while other logins wait, and if it cannot be written: the next login
     /// tries.
     async fn upgraded(&self, stored: &Stored, prepared: &str) -> Account {
-        if !self.policy.is_above(&stored.credentials) {
+        if !self.policy.replaces(&stored.credentials) {
             return stored.account.clone();
         }
         match self.upgrade(stored, prepared).await {
@@ -119,7 +119,7 @@ impl Directory {
             }
             Ok(None) => stored.account.clone(),
             Err(error) => {
-                tracing::warn!(account = stored.account.name, %error, "the password was not hashed again: its cheaper hash stays");
+                tracing::warn!(account = stored.account.name, %error, "the password was not hashed again: its earlier hash stays");
                 stored.account.clone()
             }
         }
