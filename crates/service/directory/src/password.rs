@@ -4,7 +4,7 @@
 //! Both are made when a password is set, so that either kind of login works from then on. A thief
 //! of the store can try passwords against the cheaper of the two. So the SCRAM iterations are well
 //! above the 4096 of RFC 7677 §4. A [`Policy`] without SCRAM keeps Argon2id only. A record of an
-//! earlier policy is replaced at the next login with its password: see [`Policy::is_above`].
+//! earlier policy is replaced at the next login with its password: see [`Policy::replaces`].
 
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -21,11 +21,11 @@ pub(crate) const KEY_LEN: usize = 32;
 /// hashes it.
 const PASSWORD_LEN_MAX: usize = 1024;
 
-/// Iterations of SCRAM's PBKDF2 by default: the most that Cyrus SASL accepts from a server.
+/// Iterations of SCRAM's PBKDF2 by default: the most that clients with Cyrus SASL accept.
 pub(crate) const SCRAM_ITERATIONS: u32 = 65_536;
 
-/// The least cost of a hash. Kept with each hash: an account's own is replaced at the next login
-/// with its password.
+/// The cost of a hash. Kept with each hash: an account's own is replaced at the next login with its
+/// password, see [`Policy::replaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Argon2id memory in KiB.
@@ -62,14 +62,16 @@ impl Policy {
         Self { argon2_memory_kib: 64, argon2_passes: 1, scram_iterations: Some(4096), scram_sha1: false }
     }
 
-    /// Whether credentials were made with less than this requires, or of another kind.
-    pub(crate) fn is_above(&self, credentials: &Credentials) -> bool {
-        let kept = |keys: &Option<ScramKeys>, wanted: Option<u32>| match (keys, wanted) {
-            (Some(keys), Some(wanted)) => keys.iterations < wanted,
-            (keys, wanted) => keys.is_some() != wanted.is_some(),
-        };
-        let scram = kept(&credentials.scram, self.scram_iterations)
-            || kept(&credentials.scram_sha1, self.sha1_iterations());
+    /// Whether credentials are made again: an Argon2id hash that cost less, SCRAM keys with any
+    /// other number of iterations, or keys that are missing or not wanted.
+    ///
+    /// More iterations are replaced, too. A server sends the number before it knows the client (RFC
+    /// 5802 §5), and for a name that does not exist it sends the configured one. So any other
+    /// number says that the account exists.
+    pub(crate) fn replaces(&self, credentials: &Credentials) -> bool {
+        let iterations = |keys: &Option<ScramKeys>| keys.as_ref().map(|keys| keys.iterations);
+        let scram = iterations(&credentials.scram) != self.scram_iterations
+            || iterations(&credentials.scram_sha1) != self.sha1_iterations();
         let less = |name, wanted| parameter(&credentials.argon2, name).is_none_or(|had| had < wanted);
         scram || less("m", self.argon2_memory_kib) || less("t", self.argon2_passes)
     }
@@ -198,10 +200,10 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_knows_what_is_below_it() {
+    fn a_policy_knows_what_it_replaces() {
         let policy = Policy::cheap_for_tests();
         let made = Credentials::make("pencil", policy).unwrap();
-        assert!(!policy.is_above(&made));
+        assert!(!policy.replaces(&made));
         for above in [
             Policy { argon2_memory_kib: 65, ..policy },
             Policy { argon2_passes: 2, ..policy },
@@ -209,12 +211,11 @@ mod tests {
             Policy { scram_iterations: None, ..policy },
             Policy { scram_sha1: true, ..policy },
         ] {
-            assert!(above.is_above(&made), "{above:?}");
-            assert!(
-                !policy.is_above(&Credentials::make("pencil", above).unwrap())
-                    || above.scram_iterations.is_none()
-                    || above.scram_sha1
-            );
+            assert!(above.replaces(&made), "{above:?}");
+            // Keys with other iterations are replaced by fewer, too. A better Argon2id hash stays.
+            let is_argon2 = (above.scram_iterations, above.scram_sha1) == (Some(4096), false);
+            let made_above = Credentials::make("pencil", above).unwrap();
+            assert_eq!(policy.replaces(&made_above), !is_argon2, "{above:?}");
         }
     }
 
@@ -222,7 +223,7 @@ mod tests {
     fn a_hash_without_its_parameters_is_made_again() {
         let policy = Policy { scram_iterations: None, ..Policy::cheap_for_tests() };
         let of = |argon2: &str| Credentials { argon2: argon2.to_owned(), scram: None, scram_sha1: None };
-        assert!(!policy.is_above(&of("$argon2id$v=19$m=64,t=1,p=1$c2FsdA$aGFzaA")));
+        assert!(!policy.replaces(&of("$argon2id$v=19$m=64,t=1,p=1$c2FsdA$aGFzaA")));
         for argon2 in [
             "",
             "$argon2id",
@@ -230,7 +231,7 @@ mod tests {
             "$argon2id$v=19$m=,t=1$",
             "$argon2id$v=19$t=1,mm=64$",
         ] {
-            assert!(policy.is_above(&of(argon2)), "{argon2}");
+            assert!(policy.replaces(&of(argon2)), "{argon2}");
         }
     }
 

@@ -389,6 +389,49 @@ async fn scram_reveals_nothing_to_a_stranger() {
     assert!(matches!(failure(end), LoginFailure::Disabled));
 }
 
+/// The number of iterations that a name is answered with.
+async fn iterations(directory: &Directory, name: &str) -> String {
+    let mut exchange = Exchange::begin(directory, "SCRAM-SHA-256", plain_channel()).unwrap();
+    match exchange.step(directory, Some(client(name, "").first().as_bytes())).await {
+        SaslStep::Challenge(octets) => {
+            String::from_utf8(octets).unwrap().split_once(",i=").unwrap().1.to_owned()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A store from before the number of iterations was changed shows the earlier one, until a login
+/// with the password. Names that do not exist show the configured one.
+#[tokio::test]
+async fn after_a_login_an_account_shows_as_many_iterations_as_an_unknown_name() {
+    for earlier in [4097, 10_000] {
+        let (records, _) = directory();
+        let with = |iterations| {
+            let policy = Policy { scram_iterations: Some(iterations), ..Policy::cheap_for_tests() };
+            Directory::with_policy(Arc::clone(&records) as Arc<dyn posthaste_store::Engine>, policy).unwrap()
+        };
+        let (before, now) = (with(earlier), with(5000));
+        add(&before, "ana@example.org", "pencil").await;
+        add(&now, "ben@example.org", "pencil").await;
+        assert_eq!(iterations(&now, "ana@example.org").await, earlier.to_string());
+        // Neither a wrong password nor SCRAM itself has the password to make keys of.
+        let wrong = b"\0ana@example.org\0pen";
+        assert!(matches!(
+            failure(run(&now, "PLAIN", plain_channel(), &[Some(wrong)]).await),
+            LoginFailure::Credentials
+        ));
+        let ana = client("ana@example.org", "pencil");
+        assert!(matches!(ana.log_in(&now, "SCRAM-SHA-256", plain_channel()).await, SaslStep::Done(_)));
+        assert_eq!(iterations(&now, "ana@example.org").await, earlier.to_string());
+        let right = b"\0ana@example.org\0pencil";
+        assert!(matches!(run(&now, "PLAIN", plain_channel(), &[Some(right)]).await, SaslStep::Done(_)));
+        for name in ["ana@example.org", "ben@example.org", "nobody@example.org"] {
+            assert_eq!(iterations(&now, name).await, "5000", "{name}");
+        }
+        assert!(matches!(ana.log_in(&now, "SCRAM-SHA-256", plain_channel()).await, SaslStep::Done(_)));
+    }
+}
+
 #[tokio::test]
 async fn an_account_without_scram_keys_fails_like_an_unknown_name() {
     let (records, directory) = directory();

@@ -35,7 +35,7 @@ async fn a_page_of_the_queue_has_a_bound_of_octets() {
     let mut ids = Vec::new();
     for _ in 0..3 {
         let message = Bytes::from_static(MESSAGE);
-        let items = world.relay.accept(message, &long(1_000), Origin::Server).await.unwrap();
+        let items = world.relay.accept(message, long(1_000), Origin::Server).await.unwrap();
         assert_eq!(items.iter().map(|item| item.recipients.len()).sum::<usize>(), 1_000);
         ids.extend(items.iter().map(|item| item.id));
     }
@@ -64,7 +64,7 @@ async fn a_record_that_was_counted_is_not_read_again() {
     world.relay.set_account_octets_max(2 * MESSAGE.len() as u64);
     let submit = async || {
         let envelope = Envelope { account: Some(ANA.into()), ..Envelope::new(ANA, &["a@x.test"]) };
-        world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await
+        world.relay.accept(Bytes::from_static(MESSAGE), envelope.clone(), Origin::Server).await
     };
     let first = submit().await.unwrap().remove(0);
     submit().await.unwrap();
@@ -87,7 +87,7 @@ async fn long_lists_of_recipients_count_for_the_account() {
     world.relay.set_account_octets_max(1 << 20);
     let submit = async |recipients| {
         let envelope = Envelope { account: Some(ANA.into()), ..long(recipients) };
-        world.relay.accept(Bytes::from_static(MESSAGE), &envelope, Origin::Server).await
+        world.relay.accept(Bytes::from_static(MESSAGE), envelope.clone(), Origin::Server).await
     };
     submit(1_000).await.unwrap();
     let refused = submit(1_000).await;

@@ -99,6 +99,12 @@ layer_of! {
     directory_entry<'name>(name: &'name str) -> Option<DirectoryEntry>;
     directory_scan<'prefix, 'after>(prefix: &'prefix str, after: Option<&'after str>, limit: usize)
         -> Vec<DirectoryEntry>;
+    directory_scan_within<'prefix, 'after>(
+        prefix: &'prefix str,
+        after: Option<&'after str>,
+        limit: usize,
+        octets: usize
+    ) -> Vec<DirectoryEntry>;
     directory_names<'prefix, 'after>(prefix: &'prefix str, after: Option<&'after str>, limit: usize)
         -> Vec<String>;
     directory_commit<>(change: DirectoryChange) -> CommitOutcome;
