@@ -106,15 +106,9 @@ impl Directory {
     ///
     /// It stays unchanged while other logins wait, and if it cannot be written: the next login
     /// tries.
-<<<<<<< HEAD
     async fn upgraded(&self, stored: &Stored, prepared: &str) -> Arc<Account> {
-        if !self.policy.is_above(&stored.credentials) {
-            return Arc::clone(&stored.account);
-=======
-    async fn upgraded(&self, stored: &Stored, prepared: &str) -> Account {
         if !self.policy.replaces(&stored.credentials) {
-            return stored.account.clone();
->>>>>>> h6
+            return Arc::clone(&stored.account);
         }
         match self.upgrade(stored, prepared).await {
             Ok(Some(account)) => {
@@ -127,13 +121,8 @@ impl Directory {
             }
             Ok(None) => Arc::clone(&stored.account),
             Err(error) => {
-<<<<<<< HEAD
-                tracing::warn!(account = stored.account.name, %error, "the password was not hashed again: its cheaper hash stays");
-                Arc::clone(&stored.account)
-=======
                 tracing::warn!(account = stored.account.name, %error, "the password was not hashed again: its earlier hash stays");
-                stored.account.clone()
->>>>>>> h6
+                Arc::clone(&stored.account)
             }
         }
     }
