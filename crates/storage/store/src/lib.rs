@@ -53,7 +53,7 @@ pub use follow::{AccountNews, AccountWatch, MailboxNews, OwnArrivals};
 pub use head::{Counts, MailboxHead};
 pub use holder::ViewHolder;
 pub use items::Keep;
-pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
+pub use list::{IN_ANOTHER_LIST, ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{
     Copied, Destination, Expunged, FlagsStored, HeldPermit, IncomingMessage, Mailbox, Moved, Watch,
 };
