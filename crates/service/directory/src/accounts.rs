@@ -6,7 +6,8 @@ use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{AccountId, Id, MailboxName, Secret};
 use posthaste_store::CommitOutcome;
 
-use crate::account::{Account, AccountChange, Forward, NewAccount, Referral};
+use crate::account::{Account, AccountChange, Forward, NewAccount, QuotaRight, Referral};
+use crate::adopted::refuse_forged;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::forward;
@@ -68,11 +69,18 @@ impl Directory {
 
     /// Makes an account of one in another directory, password, settings and Sieve scripts
     /// included, under a name and an id of its own. A certificate that another account lists by
-    /// now stays with that one.
+    /// now stays with that one. A record that would harm other accounts here is refused.
     #[boxed]
-    pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
+    pub async fn adopt(
+        &self,
+        (from, account): (&Self, &str),
+        name: &str,
+        id: AccountId,
+        right: QuotaRight,
+    ) -> Result<Account> {
         let (account, address) = (parse_address(account)?, parse_address(name)?);
         let mut stored = from.records.existing(account.as_str()).await?;
+        refuse_forged(&stored, self.policy)?;
         if let Some(account) = self.records.alias_target(address.as_str()).await? {
             return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
         }
@@ -81,7 +89,9 @@ impl Directory {
         // Scripts first: without its active script an account would get its mail unfiltered.
         self.scripts.adopt(&from.scripts, stored.account.id, id).await?;
         // A right over one domain gives no right over another.
-        let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
+        let sets_quotas = right == QuotaRight::Keep
+            && stored.account.sets_quotas
+            && stored.account.domain() == address.domain();
         stored.account = Account { id, name: address.to_string(), version: 1, sets_quotas, ..stored.account };
         stored.certificates = self.certificates.free(address.as_str(), stored.certificates).await?;
         // Before the account: otherwise a crash would leave it without them permanently.

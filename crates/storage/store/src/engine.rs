@@ -236,6 +236,16 @@ pub trait Engine: Send + Sync + 'static {
     /// A range of a body, cut at its end. Every byte returned was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
 
+    /// Whether there is a body of this id, damaged or not. An engine that cannot look it up
+    /// without its bytes does not know one that is damaged.
+    async fn has_body(&self, body: BodyId) -> Result<bool> {
+        match self.read_body(body, 0..1).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_damage() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The bodies that [`Engine::recode`] can store in another form.
     fn recodes(&self) -> Recodes {
         Recodes::Nothing

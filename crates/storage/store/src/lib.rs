@@ -64,7 +64,7 @@ pub use pinned::PinnedBody;
 pub use row::Row;
 pub use served::Serve;
 pub use store::{ListDraft, Store, WeakStore};
-pub use transfer::{Compare, LeftOut, Progress, TargetIds, Transfer};
+pub use transfer::{Compare, CopiedRecords, LeftOut, Progress, TargetIds, Transfer, Verifier};
 pub use view::{
     CHUNK_ROWS, ChunkMatch, Comparison, Difference, RowFinder, Rows, Runs, Totals, View, ViewBuilder,
 };
