@@ -4,10 +4,14 @@
 //! after its message, and removed before it. A copy can be interrupted at any point and repeated.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use posthaste_store::{Compare, DirectoryEntry, Engine, StoreError, Transfer, set_directory_entry};
+use posthaste_mail_model::{BodyId, MailboxName, NumSet};
+use posthaste_store::{
+    Compare, DirectoryEntry, Engine, StoreError, Stored, Transfer, Verifier, set_directory_entry,
+};
 
 use crate::error::QueueError;
 use crate::item::{self, Item};
@@ -78,19 +82,7 @@ pub async fn copy_queue(
         return Ok(0);
     }
     let transfer = Transfer::new(from, to).over_another_list(QUEUE_ACCOUNT);
-    // Before anything is changed.
-    transfer.may_copy(QUEUE_ACCOUNT).await?;
-    for name in records(to).await?.into_keys().filter(|name| !before.contains_key(name)) {
-        set_directory_entry(to, &name, None).await?;
-    }
-    let mail = transfer.copy(QUEUE_ACCOUNT, &mut |_| {}).await;
-    let damaged = match mail {
-        Err(error) if error.is_damage() => Some(error),
-        mail => {
-            mail?;
-            None
-        }
-    };
+    let damaged = copy_mail(transfer, to, &before).await?;
     let mut count = 0;
     for name in before.into_keys() {
         // An item that was sent meanwhile has no message at the other end.
@@ -99,6 +91,95 @@ pub async fn copy_queue(
         set_directory_entry(to, &name, now.as_ref().map(|entry| arrive.value(entry)).transpose()?).await?;
     }
     damaged.map_or(Ok(count), |error| Err(error.into()))
+}
+
+/// Copies the messages. Items that the source does not have are removed before. Answers the first
+/// damage of a message; all others are copied then.
+async fn copy_mail(
+    transfer: Transfer<'_>,
+    to: &dyn Engine,
+    items: &BTreeMap<String, DirectoryEntry>,
+) -> Result<Option<StoreError>, QueueError> {
+    // Before anything is changed.
+    transfer.may_copy(QUEUE_ACCOUNT).await?;
+    for name in records(to).await?.into_keys().filter(|name| !items.contains_key(name)) {
+        set_directory_entry(to, &name, None).await?;
+    }
+    match transfer.copy(QUEUE_ACCOUNT, &mut |_| {}).await {
+        Err(error) if error.is_damage() => Ok(Some(error)),
+        mail => Ok(mail.map(|()| None)?),
+    }
+}
+
+/// As [`copy_queue`], for a backup, which may be forged. Its items are held. An item names the body
+/// of its message, and may name any body of the store. So it gets the one that the queue has under
+/// its number. An item without such a message is left out, and so is one with an address that no
+/// command of SMTP can name.
+///
+/// # Errors
+/// As [`copy_queue`]. [`posthaste_store::IN_ANOTHER_LIST`] if the mailbox is somebody else's.
+#[boxed]
+pub async fn restore_queue(
+    from: &dyn Engine,
+    to: &dyn Engine,
+    verifier: Verifier,
+) -> Result<usize, QueueError> {
+    let before = records(from).await?;
+    if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
+        return Ok(0);
+    }
+    let transfer = Transfer::new(from, to).over_another_list(QUEUE_ACCOUNT).verified_by(verifier);
+    let damaged = copy_mail(transfer, to, &before).await?;
+    let items = restored(to, &before).await?;
+    for name in before.into_keys() {
+        set_directory_entry(to, &name, items.get(&name).cloned()).await?;
+    }
+    damaged.map_or(Ok(items.len()), |error| Err(error.into()))
+}
+
+/// The records of items out of a backup, by name, for a store that has their messages.
+async fn restored(
+    to: &dyn Engine,
+    items: &BTreeMap<String, DirectoryEntry>,
+) -> Result<BTreeMap<String, Bytes>, QueueError> {
+    let bodies = bodies(to).await?;
+    let mut found = BTreeMap::new();
+    for entry in items.values() {
+        let Ok(mut item) = Item::read(entry) else { continue };
+        let Some(body) = bodies.get(&item.id).filter(|_| has_sound_addresses(&item)) else { continue };
+        (item.body, item.held) = (*body, true);
+        item.pending.retain_mut(|report| {
+            let body = bodies.get(&report.row).filter(|_| is_sound(&report.to) && is_sound(&report.destination));
+            report.body = body.map(BodyId::to_string).unwrap_or_default();
+            body.is_some()
+        });
+        found.insert(entry.name.clone(), item.write()?);
+    }
+    Ok(found)
+}
+
+/// The bodies of the queue's messages, by their numbers.
+async fn bodies(engine: &dyn Engine) -> Result<BTreeMap<u32, BodyId>, StoreError> {
+    let mut found = BTreeMap::new();
+    let mut visit = |stored: Stored<'_>| {
+        found.insert(stored.uid.value(), stored.body);
+        ControlFlow::Continue(())
+    };
+    let list = engine.load_list(QUEUE_ACCOUNT).await?;
+    if let Some(inbox) = list.find(&MailboxName::inbox()) {
+        engine.summaries(inbox.id, &NumSet::range(1, u32::MAX), &mut visit).await?.refuse()?;
+    }
+    Ok(found)
+}
+
+/// Whether an address or a destination ends where its command ends (RFC 5321 §4.1.2).
+fn is_sound(address: &str) -> bool {
+    !address.contains(|c: char| c.is_control() || matches!(c, '<' | '>'))
+}
+
+fn has_sound_addresses(item: &Item) -> bool {
+    let to = item.recipients.iter().map(|recipient| recipient.address.as_str());
+    to.chain([item.from.as_str(), item.destination.as_str()]).all(is_sound)
 }
 
 /// The differences of both queues, a sentence each.
@@ -115,16 +196,42 @@ pub async fn compare_queues(
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(Vec::new());
     }
-    // No client sees the UIDVALIDITY of the queue.
-    let found = Transfer::new(from, to).audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
-    let mut faults: Vec<String> = found.into_iter().map(|fault| format!("the queue: {fault}")).collect();
-    let (here, there) = (records(from).await?, records(to).await?);
     let mut wanted = BTreeMap::new();
-    for (name, entry) in &here {
-        wanted.insert(name, arrive.value(entry)?);
+    for (name, entry) in records(from).await? {
+        wanted.insert(name, arrive.value(&entry)?);
     }
-    let found: BTreeMap<_, _> = there.iter().map(|(name, entry)| (name, entry.value.clone())).collect();
-    if wanted != found {
+    differences(Transfer::new(from, to), to, compare, &wanted).await
+}
+
+/// The differences after [`restore_queue`], a sentence each. All octets are compared.
+///
+/// # Errors
+/// If a store cannot be read.
+#[boxed]
+pub async fn compare_restored_queue(
+    from: &dyn Engine,
+    to: &dyn Engine,
+    verifier: Verifier,
+) -> Result<Vec<String>, QueueError> {
+    if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wanted = restored(to, &records(from).await?).await?;
+    differences(Transfer::new(from, to).verified_by(verifier), to, Compare::All, &wanted).await
+}
+
+async fn differences(
+    transfer: Transfer<'_>,
+    to: &dyn Engine,
+    compare: Compare,
+    wanted: &BTreeMap<String, Bytes>,
+) -> Result<Vec<String>, QueueError> {
+    // No client sees the UIDVALIDITY of the queue.
+    let found = transfer.audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
+    let mut faults: Vec<String> = found.into_iter().map(|fault| format!("the queue: {fault}")).collect();
+    let there: BTreeMap<_, _> =
+        records(to).await?.into_iter().map(|(name, entry)| (name, entry.value)).collect();
+    if *wanted != there {
         faults.push("the queue: items differ".into());
     }
     Ok(faults)
