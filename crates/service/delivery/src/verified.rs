@@ -8,9 +8,9 @@ use crate::conversions::{Unserved, served};
 
 /// The summary of a stored body, made of it alone, for a [`posthaste_store::Verifier`].
 ///
-/// [`StoreError::Corrupt`] if the row names another size than clients see: FETCH sends the size of
-/// the row before it reads the body. A message that an earlier program showed otherwise gets a new
-/// UID when somebody reads it ([`crate::Renewals`]). It has no summary until then.
+/// [`StoreError::Corrupt`] if the row names another size than clients see: FETCH sends the size
+/// of the row before it reads the body. A message that an earlier program showed otherwise gets a
+/// new UID when somebody reads it ([`crate::Renewals`]). It has no summary until then.
 pub fn verified_summary(stored: &Bytes, row: &Row) -> Result<Bytes, StoreError> {
     let wrong = |why: &str| StoreError::Corrupt(format!("the message of UID {}: {why}", row.uid()));
     if !is_body_of(stored, stored.len() as u64, row) {

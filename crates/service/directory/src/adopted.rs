@@ -1,5 +1,6 @@
 //! Which account of another store is taken over. A backup may be forged, and a record in it may
-//! harm others: by the cost of its password, by its size, or by addresses that no command accepts.
+//! harm others: by the cost of its password, by its size, or by addresses that no command
+//! accepts.
 
 use crate::account::{FORWARDS_MAX, MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX};
 use crate::error::{DirectoryError, Result};
@@ -22,7 +23,8 @@ pub(crate) fn refuse_forged(stored: &Stored, policy: Policy) -> Result<()> {
     let referrals = &account.mailbox_referrals;
     let octets: usize = referrals.iter().map(|one| one.mailbox.len() + one.url.len()).sum();
     let referral = account.referral.as_deref().map_or(0, |referral| referral.url.len());
-    let is_label = |label: &str| label.chars().count() <= LABEL_CHARS_MAX && !label.chars().any(char::is_control);
+    let is_label =
+        |label: &str| label.chars().count() <= LABEL_CHARS_MAX && !label.chars().any(char::is_control);
     let is_sound = forwards.len() <= FORWARDS_MAX
         && forwards.iter().all(|to| member_as_stored(to))
         && referrals.len() <= MAILBOX_REFERRALS_MAX

@@ -350,7 +350,8 @@ impl Scripts {
         into: AccountId,
     ) -> Result<(), DirectoryError> {
         let scripts = from.sorted(account).await?;
-        let is_sound = |script: &Script| check_name(&script.name).is_ok() && script.text.len() <= SCRIPT_BYTES_MAX;
+        let is_sound =
+            |script: &Script| check_name(&script.name).is_ok() && script.text.len() <= SCRIPT_BYTES_MAX;
         // Two sessions that stored scripts at the same time may have made a few more.
         if scripts.len() > 2 * SCRIPTS_MAX || !scripts.iter().all(is_sound) {
             return Err(record::over_limits(&prefix(account)));
@@ -416,8 +417,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{QuotaRight, ScriptState};
     use crate::testing::{add, directory, other_process};
+    use crate::{QuotaRight, ScriptState};
 
     #[tokio::test]
     async fn a_change_is_in_the_account_that_every_process_reads() {

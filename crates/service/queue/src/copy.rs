@@ -111,10 +111,10 @@ async fn copy_mail(
     }
 }
 
-/// As [`copy_queue`], for a backup, which may be forged. Its items are held. An item names the body
-/// of its message, and may name any body of the store. So it gets the one that the queue has under
-/// its number. An item without such a message is left out, and so is one with an address that no
-/// command of SMTP can name.
+/// As [`copy_queue`], for a backup, which may be forged. Its items are held. An item names the
+/// body of its message, and may name any body of the store. So it gets the one that the queue has
+/// under its number. An item without such a message is left out, and so is one with an address
+/// that no command of SMTP can name.
 ///
 /// # Errors
 /// As [`copy_queue`]. [`posthaste_store::IN_ANOTHER_LIST`] if the mailbox is somebody else's.
@@ -149,7 +149,8 @@ async fn restored(
         let Some(body) = bodies.get(&item.id).filter(|_| has_sound_addresses(&item)) else { continue };
         (item.body, item.held) = (*body, true);
         item.pending.retain_mut(|report| {
-            let body = bodies.get(&report.row).filter(|_| is_sound(&report.to) && is_sound(&report.destination));
+            let body =
+                bodies.get(&report.row).filter(|_| is_sound(&report.to) && is_sound(&report.destination));
             report.body = body.map(BodyId::to_string).unwrap_or_default();
             body.is_some()
         });

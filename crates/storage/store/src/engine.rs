@@ -190,8 +190,8 @@ pub trait Engine: Send + Sync + 'static {
     async fn load_list(&self, account: AccountId) -> Result<MailboxList>;
 
     /// Applies one change of a mailbox list. Calls on removed mailboxes return `NoMailbox` from
-    /// then on. A mailbox is in one list: a change that adds one which another list has is refused
-    /// ([`crate::IN_ANOTHER_LIST`]).
+    /// then on. A mailbox is in one list: a change that adds one which another list has is
+    /// refused ([`crate::IN_ANOTHER_LIST`]).
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
 
     /// The heads of mailboxes, in the order of `mailboxes`; `None` for one that was removed. A

@@ -36,8 +36,8 @@ async fn records(
     Ok(found)
 }
 
-/// Refuses annotations of a mailbox that no command could have made: all who read the mailbox would
-/// have them in memory.
+/// Refuses annotations of a mailbox that no command could have made: all who read the mailbox
+/// would have them in memory.
 fn refuse_over_limits(entry: &DirectoryEntry) -> Result<()> {
     let annotations = read(entry)?;
     let is_long = annotations.iter().any(|one| one.value.len() > ANNOTATION_BYTES_MAX);

@@ -9,8 +9,8 @@ use posthaste_store::{CopiedRecords, Engine, TargetIds, set_directory_entry};
 
 use super::keepers::{mailbox_of, name_of, of_owner, parse, print, remove_all};
 use super::{
-    Keeping, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations, scan,
-    uid_of, unreadable,
+    Keeping, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations,
+    scan, uid_of, unreadable,
 };
 use crate::error::Result;
 use crate::record::over_limits;
@@ -38,8 +38,8 @@ async fn records(engine: &dyn Engine, keeping: Keeping) -> Result<BTreeMap<u32, 
     Ok(found)
 }
 
-/// Refuses values of a message that no command could have made: all who read the message would have
-/// them in memory.
+/// Refuses values of a message that no command could have made: all who read the message would
+/// have them in memory.
 fn refuse_over_limits(record: &str, value: &Bytes) -> Result<()> {
     let values = MessageAnnotations::parse(value).ok_or_else(|| unreadable(record))?;
     let is_long = values.iter().any(|(_, _, value)| value.len() > MESSAGE_ANNOTATION_BYTES_MAX);
@@ -58,7 +58,8 @@ pub(crate) async fn copy_all(
     places: &TargetIds,
 ) -> Result<()> {
     let keeper_there = |keeper| if keeper == account { places.account } else { keeper };
-    let is_copied = |keeper: &AccountId| *keeper == account || places.records != CopiedRecords::OfListedAndOwn;
+    let is_copied =
+        |keeper: &AccountId| *keeper == account || places.records != CopiedRecords::OfListedAndOwn;
     let here = keepers(from, account).await?;
     let mut there = keepers(to, places.account).await?;
     for (mailbox, mut keepers) in here {

@@ -76,8 +76,8 @@ impl Mailboxes {
     }
 
     /// Makes a mailbox's partition: a head, an empty last chunk, an empty log. An existing one
-    /// gets a new fence, so that a sweep that was about to close it does not. One that was made for
-    /// another account is refused. A closed one is erased first, and begins empty.
+    /// gets a new fence, so that a sweep that was about to close it does not. One that was made
+    /// for another account is refused. A closed one is erased first, and begins empty.
     pub(crate) async fn create_mailbox(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         for attempt in 0..RESTARTS_MAX {
             match self.partition(mailbox).await? {

@@ -24,7 +24,8 @@ pub enum Compare {
 
 impl Transfer<'_> {
     /// Compares an account's mail at both ends, bodies too if `bodies`; differences, a sentence
-    /// each. Nothing that either engine cannot prove to be undamaged is compared: that is an error.
+    /// each. Nothing that either engine cannot prove to be undamaged is compared: that is an
+    /// error.
     #[boxed]
     pub async fn audit(
         &self,

@@ -108,8 +108,8 @@ impl<'e> Transfer<'e> {
     }
 
     /// The source may be forged. Each summary is made again from its message, and a message that
-    /// its row describes wrongly counts as damaged. A body whose id names other bytes at the target
-    /// gets another id there.
+    /// its row describes wrongly counts as damaged. A body whose id names other bytes at the
+    /// target gets another id there.
     #[must_use]
     pub fn verified_by(mut self, verifier: Verifier) -> Self {
         self.verifier = Some(verifier);

@@ -49,8 +49,8 @@ pub(super) type Summaries = BTreeMap<u32, StoredSummary>;
 /// Body, date saved, first mod-sequence and summary.
 pub(super) type StoredSummary = (BodyId, i64, ModSeq, Bytes);
 
-/// Whether the summaries of a message at both ends are the same. One that delivery did not make may
-/// have been made at one end alone.
+/// Whether the summaries of a message at both ends are the same. One that delivery did not make
+/// may have been made at one end alone.
 pub(super) fn same_summary(rows: &[Row], uid: u32, (one, other): (&Bytes, &Bytes)) -> bool {
     let lacks_items = || {
         let at = rows.binary_search_by_key(&uid, |row| row.uid().value()).ok();
@@ -71,7 +71,11 @@ pub(super) async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) 
     Ok(found)
 }
 
-pub(super) async fn contents(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<BTreeMap<u32, Contents>> {
+pub(super) async fn contents(
+    engine: &dyn Engine,
+    id: MailboxId,
+    rows: &[Row],
+) -> Result<BTreeMap<u32, Contents>> {
     let found = summaries(engine, id, rows).await?;
     let read = |(uid, (body, saved, created, summary))| async move {
         let bytes = engine.read_body(body, 0..u64::MAX).await?;

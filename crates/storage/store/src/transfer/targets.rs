@@ -1,4 +1,5 @@
-//! The ids that an account and its mailboxes get at the target, and the records that go with them.
+//! The ids that an account and its mailboxes get at the target, and the records that go with
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,9 @@ use posthaste_mail_model::{AccountId, MailboxId, UidValidity};
 pub enum CopiedRecords {
     /// All of them.
     All,
-    /// Those of the mailboxes that [`TargetIds::mailboxes`] names, if they keep the limits of such
-    /// records. A backup may be forged. A record about another mailbox would become one about a
-    /// mailbox of somebody else.
+    /// Those of the mailboxes that [`TargetIds::mailboxes`] names, if they keep the limits of
+    /// such records. A backup may be forged. A record about another mailbox would become one
+    /// about a mailbox of somebody else.
     OfListed,
     /// The same, without what other accounts keep about the mailboxes: it would count for them.
     OfListedAndOwn,

@@ -2,8 +2,8 @@
 //!
 //! Only what the source's messages prove is taken from it.
 //!
-//! - FETCH sends parts of a summary as they are stored. A forged one could send anything to all who
-//!   read the mailbox. So each summary is made again from its message.
+//! - FETCH sends parts of a summary as they are stored. A forged one could send anything to all
+//!   who read the mailbox. So each summary is made again from its message.
 //! - All messages with one body id share its bytes, in all accounts. So a body whose id has other
 //!   bytes at the target gets an id of its own. Otherwise its message would show somebody else's
 //!   mail, or change it.
@@ -21,8 +21,8 @@ use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::row::Row;
 
-/// The mod-sequences that a mailbox of the source may have: others leave no room for changes at the
-/// target.
+/// The mod-sequences that a mailbox of the source may have: others leave no room for changes at
+/// the target.
 const MODSEQ_MAX: u64 = ModSeq::MAX.value() / 2;
 
 /// The functions that prove what a source says. This crate does not interpret messages.
