@@ -51,6 +51,7 @@ mod shared_bodies;
 mod summarize;
 #[cfg(test)]
 mod tests;
+mod verified;
 
 pub use body_change::LossPolicy;
 pub use by_url::{Decoded, UrlPart, UrlReader, UrlRefusal, UrlUse, has_parts, structure_of_decoded};
@@ -73,3 +74,4 @@ pub use rich::StoredForms;
 pub use sample::Sample;
 pub use shared_bodies::SharedBodies;
 pub use summarize::summarize;
+pub use verified::verified_summary;

@@ -248,6 +248,16 @@ pub struct NewAccount {
     pub sets_quotas: bool,
 }
 
+/// Whether an account that comes from another store keeps [`Account::sets_quotas`], a right over
+/// other accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaRight {
+    /// It keeps the right, in the domain that it had.
+    Keep,
+    /// It has no such right.
+    Drop,
+}
+
 /// The changes of `account set`; `None` leaves a field as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AccountChange {

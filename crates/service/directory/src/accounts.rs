@@ -7,7 +7,8 @@ use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{AccountId, Id, MailboxName, Secret};
 use posthaste_store::CommitOutcome;
 
-use crate::account::{Account, AccountChange, Forward, NewAccount, Referral};
+use crate::account::{Account, AccountChange, Forward, NewAccount, QuotaRight, Referral};
+use crate::adopted::refuse_forged;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::forward;
@@ -69,11 +70,18 @@ impl Directory {
 
     /// Makes an account of one in another directory, password, settings and Sieve scripts
     /// included, under a name and an id of its own. A certificate that another account lists by
-    /// now stays with that one.
+    /// now stays with that one. A record that would harm other accounts here is refused.
     #[boxed]
-    pub async fn adopt(&self, from: &Self, account: &str, name: &str, id: AccountId) -> Result<Account> {
+    pub async fn adopt(
+        &self,
+        (from, account): (&Self, &str),
+        name: &str,
+        id: AccountId,
+        right: QuotaRight,
+    ) -> Result<Account> {
         let (account, address) = (parse_address(account)?, parse_address(name)?);
         let mut stored = from.records.existing(account.as_str()).await?;
+        refuse_forged(&stored, self.policy)?;
         if let Some(account) = self.records.alias_target(address.as_str()).await? {
             return Err(DirectoryError::AliasExists { alias: address.to_string(), account });
         }
@@ -82,7 +90,9 @@ impl Directory {
         // Scripts first: without its active script an account would get its mail unfiltered.
         self.scripts.adopt(&from.scripts, stored.account.id, id).await?;
         // A right over one domain gives no right over another.
-        let sets_quotas = stored.account.sets_quotas && stored.account.domain() == address.domain();
+        let sets_quotas = right == QuotaRight::Keep
+            && stored.account.sets_quotas
+            && stored.account.domain() == address.domain();
         let adopted = Arc::unwrap_or_clone(stored.account);
         let name = address.to_string();
         stored.account = Arc::new(Account { id, name, version: 1, sets_quotas, ..adopted });

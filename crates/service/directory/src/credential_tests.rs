@@ -14,7 +14,7 @@ use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, SaslStep, TlsBindings
 use crate::testing::{add, directory, other_process, secret};
 use crate::{
     AccountChange, By, CertificateLogins, Client, Directory, DirectoryError, Granted, Login, LoginFailure,
-    LoginSettings, NewAppPassword, Service, TokenCheck, TokenError,
+    LoginSettings, NewAppPassword, QuotaRight, Service, TokenCheck, TokenError,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -169,7 +169,7 @@ async fn an_account_takes_its_app_passwords_and_certificates_along() {
     let (_, phone) = from.app_passwords().add(ANA, for_all("phone")).await.unwrap();
     from.certificates().add(ANA, [7; 32]).await.unwrap();
     let id = posthaste_mail_model::AccountId(posthaste_mail_model::Id::new(5, 6));
-    to.adopt(&from, ANA, "ana2@example.org", id).await.unwrap();
+    to.adopt((&from, ANA), "ana2@example.org", id, QuotaRight::Keep).await.unwrap();
     to.set_logins(certificates(CertificateLogins::Listed));
     assert!(to.login("ana2@example.org", &secret(phone.expose()), by(Service::Imap)).await.is_ok());
     let certificate = ClientCertificate { fingerprint: [7; 32], ..shown(&[], 7) };
@@ -188,7 +188,7 @@ async fn a_copy_takes_no_certificate_from_the_account_that_lists_it() {
     }
     from.certificates().add(ANA, [8; 32]).await.unwrap();
     let id = posthaste_mail_model::AccountId(posthaste_mail_model::Id::new(5, 6));
-    to.adopt(&from, ANA, "ana2@example.org", id).await.unwrap();
+    to.adopt((&from, ANA), "ana2@example.org", id, QuotaRight::Keep).await.unwrap();
     assert_eq!(to.certificates().of("ana2@example.org").await.unwrap(), [[8; 32]]);
     to.set_logins(certificates(CertificateLogins::Listed));
     for (number, owner) in [(7, ANA), (8, "ana2@example.org")] {

@@ -28,6 +28,11 @@ pub(crate) async fn set_forward(records: &Records, name: &str, forward: Option<F
     records.update(name, |stored| Arc::make_mut(&mut stored.account).forward.clone_from(&forward)).await
 }
 
+/// Whether this is an address to which mail is sent on, in the form in which a command stores it.
+pub(crate) fn member_as_stored(to: &str) -> bool {
+    member(to).is_ok_and(|normal| normal == to)
+}
+
 /// Refers IMAP logins of an account to another server from now on, or no longer.
 pub(crate) async fn set_referral(
     records: &Records,

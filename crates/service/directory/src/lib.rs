@@ -40,6 +40,7 @@ mod account;
 mod accounts;
 mod acl;
 mod address;
+mod adopted;
 mod aliases;
 mod annotation_error;
 mod annotations;
@@ -93,8 +94,8 @@ mod verified;
 
 pub use account::{
     Account, AccountChange, CommandLimits, FolderLimits, Format, FormatSettings, Forward,
-    MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX, MailboxReferral, NewAccount, Precompute, Referral,
-    ScriptState,
+    MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX, MailboxReferral, NewAccount, Precompute, QuotaRight,
+    Referral, ScriptState,
 };
 pub use acl::{
     ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Acls, Identifier, SHARING_ACCOUNTS_MAX, Sharer,

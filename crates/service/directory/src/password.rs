@@ -21,6 +21,10 @@ pub(crate) const KEY_LEN: usize = 32;
 /// hashes it.
 const PASSWORD_LEN_MAX: usize = 1024;
 
+/// How many times the cost of a policy a hash of another store may have. The policy may have been
+/// lowered since.
+const COST_TIMES_MAX: u32 = 4;
+
 /// Iterations of SCRAM's PBKDF2 by default: the most that clients with Cyrus SASL accept.
 pub(crate) const SCRAM_ITERATIONS: u32 = 65_536;
 
@@ -74,6 +78,19 @@ impl Policy {
             || iterations(&credentials.scram_sha1) != self.sha1_iterations();
         let less = |name, wanted| parameter(&credentials.argon2, name).is_none_or(|had| had < wanted);
         scram || less("m", self.argon2_memory_kib) || less("t", self.argon2_passes)
+    }
+
+    /// Whether a hash of another store costs far more than this policy, and than the default one.
+    /// Anybody may have it computed, by a login with a wrong password. A hash that cannot be read
+    /// costs nothing.
+    pub(crate) fn is_far_below(&self, phc: &str) -> bool {
+        let params = PasswordHash::new(phc).and_then(|hash| Params::try_from(&hash));
+        let most = |own: u32, usual: u32| own.max(usual).saturating_mul(COST_TIMES_MAX);
+        let usual = Self::default();
+        params.is_ok_and(|params| {
+            params.m_cost() > most(self.argon2_memory_kib, usual.argon2_memory_kib)
+                || params.t_cost() > most(self.argon2_passes, usual.argon2_passes)
+        })
     }
 
     /// Iterations of SCRAM-SHA-1, if it is on: those of SCRAM-SHA-256.

@@ -209,6 +209,10 @@ impl Stored {
     pub fn read(entry: &DirectoryEntry) -> Result<Self> {
         let record: AccountRecord = parse(entry)?;
         let wrong = |field: &str| unreadable(&entry.name, format!("its field '{field}' has a wrong form"));
+        // A login finds the record by its key, and has what the account of the field's name has.
+        if entry.name.strip_prefix(ACCOUNT_PREFIX) != Some(record.name.as_str()) {
+            return Err(wrong("name"));
+        }
         let keys = |record: &Option<ScramRecord>, hash, field: &str| {
             record.as_ref().map(|record| record.keys(hash).ok_or_else(|| wrong(field))).transpose()
         };
@@ -394,6 +398,11 @@ pub(crate) fn print<T: Serialize>(name: &str, record: &T) -> Result<Bytes> {
     serde_json::to_vec(record).map(Bytes::from).map_err(|e| unreadable(name, e.to_string()))
 }
 
+/// The refusal of a record of another store that no command could have written.
+pub(crate) fn over_limits(record: &str) -> DirectoryError {
+    unreadable(record, "it is over the limits of such records, so this program has not written it".into())
+}
+
 fn unreadable(record: &str, why: String) -> DirectoryError {
     DirectoryError::Record { record: record.to_owned(), why }
 }
@@ -446,8 +455,11 @@ mod tests {
             certificates: vec![[8; 32], [9; 32]],
         };
         let value = stored.write().unwrap();
-        let read = Stored::read(&DirectoryEntry { name: "account/ana".into(), version: 3, value }).unwrap();
+        let entry = DirectoryEntry { name: account_key("ana@example.org"), version: 3, value };
+        let read = Stored::read(&entry).unwrap();
         assert_eq!(read.account, stored.account);
+        // The record of somebody else.
+        assert!(Stored::read(&DirectoryEntry { name: account_key("bo@example.org"), ..entry }).is_err());
         assert!(read.credentials == stored.credentials);
         assert_eq!((read.app_passwords, read.certificates), (stored.app_passwords, stored.certificates));
     }

@@ -306,14 +306,22 @@ impl Scripts {
         Err(DirectoryError::Busy(key.to_owned()).into())
     }
 
-    /// Copies the scripts of an account in another directory.
+    /// Copies the scripts of an account in another directory. Each delivery reads the active one,
+    /// so scripts over the limits are refused.
     pub(crate) async fn adopt(
         &self,
         from: &Self,
         account: AccountId,
         into: AccountId,
     ) -> Result<(), DirectoryError> {
-        for script in from.sorted(account).await? {
+        let scripts = from.sorted(account).await?;
+        let is_sound =
+            |script: &Script| check_name(&script.name).is_ok() && script.text.len() <= SCRIPT_BYTES_MAX;
+        // Two sessions that stored scripts at the same time may have made a few more.
+        if scripts.len() > 2 * SCRIPTS_MAX || !scripts.iter().all(is_sound) {
+            return Err(record::over_limits(&prefix(account)));
+        }
+        for script in scripts {
             self.write_adopted(into, &script.name, Some(&script.text)).await?;
         }
         Ok(())
@@ -381,8 +389,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ScriptState;
     use crate::testing::{add, directory, other_process};
+    use crate::{QuotaRight, ScriptState};
 
     #[tokio::test]
     async fn a_change_is_in_the_account_that_every_process_reads() {
@@ -539,7 +547,8 @@ mod tests {
         directory.scripts().put(&account, "main", "keep;").await.unwrap();
         directory.scripts().activate(&account, Some("main")).await.unwrap();
         let (_, copy) = crate::testing::directory();
-        let adopted = copy.adopt(&directory, &account.name, &account.name, account.id).await.unwrap();
+        let from = (&directory, account.name.as_str());
+        let adopted = copy.adopt(from, &account.name, account.id, QuotaRight::Keep).await.unwrap();
         assert_eq!(adopted.scripts.active.as_deref(), Some("main"));
         assert_eq!(copy.scripts().get(adopted.id, "main").await.unwrap(), "keep;");
         directory.scripts().put(&account, "more", "stop;").await.unwrap();

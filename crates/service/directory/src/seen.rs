@@ -306,7 +306,11 @@ pub async fn copy_seen(
     while let Some(page) = pages.next().await? {
         for entry in &page {
             let (mailbox, rest) = parts(owner, &entry.name)?;
-            let name = format!("{}{rest}", of_mailbox(places.account, places.mailbox(mailbox)));
+            let Some(place) = places.place_of_record(mailbox) else { continue };
+            if places.checks_records() {
+                bits(entry)?;
+            }
+            let name = format!("{}{rest}", of_mailbox(places.account, place));
             set_directory_entry(to, &name, Some(entry.value.clone())).await?;
         }
     }

@@ -3,11 +3,15 @@
 //! Items keep their numbers. An item without its message could not be sent, so an item is written
 //! after its message, and removed before it. A copy can be interrupted at any point and repeated.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use posthaste_store::{Compare, DirectoryEntry, Engine, StoreError, Transfer, set_directory_entry};
+use posthaste_mail_model::{BodyId, MailboxName, NumSet};
+use posthaste_store::{
+    Compare, DirectoryEntry, Engine, StoreError, Stored, Transfer, Verifier, set_directory_entry,
+};
 
 use crate::error::QueueError;
 use crate::item::{self, Item};
@@ -77,20 +81,7 @@ pub async fn copy_queue(
         return Ok(0);
     }
     let transfer = Transfer::new(from, to).over_another_list(QUEUE_ACCOUNT);
-    // Before anything is changed.
-    transfer.may_copy(QUEUE_ACCOUNT).await?;
-    let there = names(to).await?;
-    for name in there.difference(&before) {
-        set_directory_entry(to, name, None).await?;
-    }
-    let mail = transfer.copy(QUEUE_ACCOUNT, &mut |_| {}).await;
-    let damaged = match mail {
-        Err(error) if error.is_damage() => Some(error),
-        mail => {
-            mail?;
-            None
-        }
-    };
+    let damaged = copy_mail(transfer, to, &before).await?;
     let mut count = 0;
     for name in before {
         // An item that was sent meanwhile has no message at the other end.
@@ -99,6 +90,91 @@ pub async fn copy_queue(
         set_directory_entry(to, &name, now.as_ref().map(|entry| arrive.value(entry)).transpose()?).await?;
     }
     damaged.map_or(Ok(count), |error| Err(error.into()))
+}
+
+/// Copies the messages. Items that the source does not have are removed before. Answers the first
+/// damage of a message; all others are copied then.
+async fn copy_mail(
+    transfer: Transfer<'_>,
+    to: &dyn Engine,
+    items: &BTreeSet<String>,
+) -> Result<Option<StoreError>, QueueError> {
+    // Before anything is changed.
+    transfer.may_copy(QUEUE_ACCOUNT).await?;
+    for name in names(to).await?.difference(items) {
+        set_directory_entry(to, name, None).await?;
+    }
+    match transfer.copy(QUEUE_ACCOUNT, &mut |_| {}).await {
+        Err(error) if error.is_damage() => Ok(Some(error)),
+        mail => Ok(mail.map(|()| None)?),
+    }
+}
+
+/// As [`copy_queue`], for a backup, which may be forged. Its items are held. An item names the
+/// body of its message, and may name any body of the store. So it gets the one that the queue has
+/// under its number. An item without such a message is left out, and so is one with an address
+/// that no command of SMTP can name.
+///
+/// # Errors
+/// As [`copy_queue`]. [`posthaste_store::IN_ANOTHER_LIST`] if the mailbox is somebody else's.
+#[boxed]
+pub async fn restore_queue(
+    from: &dyn Engine,
+    to: &dyn Engine,
+    verifier: Verifier,
+) -> Result<usize, QueueError> {
+    let before = names(from).await?;
+    if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
+        return Ok(0);
+    }
+    let transfer = Transfer::new(from, to).over_another_list(QUEUE_ACCOUNT).verified_by(verifier);
+    let damaged = copy_mail(transfer, to, &before).await?;
+    let (bodies, mut count) = (bodies(to).await?, 0);
+    for name in before {
+        let entry = from.directory_entry(&name).await?;
+        let item = entry.map(|entry| restored(&entry, &bodies)).transpose()?.flatten();
+        count += usize::from(item.is_some());
+        set_directory_entry(to, &name, item).await?;
+    }
+    damaged.map_or(Ok(count), |error| Err(error.into()))
+}
+
+/// The record of an item out of a backup, for a store that has these bodies.
+fn restored(entry: &DirectoryEntry, bodies: &BTreeMap<u32, BodyId>) -> Result<Option<Bytes>, QueueError> {
+    let Ok(mut item) = Item::read(entry) else { return Ok(None) };
+    let Some(body) = bodies.get(&item.id).filter(|_| has_sound_addresses(&item)) else { return Ok(None) };
+    (item.body, item.held) = (*body, true);
+    item.pending.retain_mut(|report| {
+        let body =
+            bodies.get(&report.row).filter(|_| is_sound(&report.to) && is_sound(&report.destination));
+        report.body = body.map(BodyId::to_string).unwrap_or_default();
+        body.is_some()
+    });
+    item.write().map(Some)
+}
+
+/// The bodies of the queue's messages, by their numbers.
+async fn bodies(engine: &dyn Engine) -> Result<BTreeMap<u32, BodyId>, StoreError> {
+    let mut found = BTreeMap::new();
+    let mut visit = |stored: Stored<'_>| {
+        found.insert(stored.uid.value(), stored.body);
+        ControlFlow::Continue(())
+    };
+    let list = engine.load_list(QUEUE_ACCOUNT).await?;
+    if let Some(inbox) = list.find(&MailboxName::inbox()) {
+        engine.summaries(inbox.id, &NumSet::range(1, u32::MAX), &mut visit).await?.refuse()?;
+    }
+    Ok(found)
+}
+
+/// Whether an address or a destination ends where its command ends (RFC 5321 §4.1.2).
+fn is_sound(address: &str) -> bool {
+    !address.contains(|c: char| c.is_control() || matches!(c, '<' | '>'))
+}
+
+fn has_sound_addresses(item: &Item) -> bool {
+    let to = item.recipients.iter().map(|recipient| recipient.address.as_str());
+    to.chain([item.from.as_str(), item.destination.as_str()]).all(is_sound)
 }
 
 /// The differences of both queues, a sentence each.
@@ -115,12 +191,39 @@ pub async fn compare_queues(
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(Vec::new());
     }
+    differences(Transfer::new(from, to), (from, to), compare, |entry| arrive.value(entry).map(Some)).await
+}
+
+/// The differences after [`restore_queue`], a sentence each. All octets are compared.
+///
+/// # Errors
+/// If a store cannot be read.
+#[boxed]
+pub async fn compare_restored_queue(
+    from: &dyn Engine,
+    to: &dyn Engine,
+    verifier: Verifier,
+) -> Result<Vec<String>, QueueError> {
+    if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let transfer = Transfer::new(from, to).verified_by(verifier);
+    let bodies = bodies(to).await?;
+    differences(transfer, (from, to), Compare::All, |entry| restored(entry, &bodies)).await
+}
+
+async fn differences(
+    transfer: Transfer<'_>,
+    (from, to): (&dyn Engine, &dyn Engine),
+    compare: Compare,
+    wanted: impl Fn(&DirectoryEntry) -> Result<Option<Bytes>, QueueError> + Send + Sync,
+) -> Result<Vec<String>, QueueError> {
     // No client sees the UIDVALIDITY of the queue.
-    let found = Transfer::new(from, to).audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
+    let found = transfer.audit_mailboxes(QUEUE_ACCOUNT, compare, &mut |_| {}).await?;
     let mut faults: Vec<String> = found.into_iter().map(|fault| format!("the queue: {fault}")).collect();
     let (here, there) = (names(from).await?, names(to).await?);
     for name in here.union(&there) {
-        let wanted = from.directory_entry(name).await?.map(|entry| arrive.value(&entry)).transpose()?;
+        let wanted = from.directory_entry(name).await?.map(|entry| wanted(&entry)).transpose()?.flatten();
         if to.directory_entry(name).await?.map(|entry| entry.value) != wanted {
             faults.push("the queue: items differ".into());
             break;

@@ -43,7 +43,9 @@ mod success;
 mod tests;
 mod transport;
 
-pub use copy::{CopiedItems, compare_queues, copy_queue, has_other_items};
+pub use copy::{
+    CopiedItems, compare_queues, compare_restored_queue, copy_queue, has_other_items, restore_queue,
+};
 pub use date::date_time;
 pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};
 pub use error::QueueError;

@@ -182,6 +182,10 @@ impl Engine for CassandraEngine {
         self.bodies.range(body, range).await
     }
 
+    async fn has_body(&self, body: BodyId) -> Result<bool> {
+        Ok(self.bodies.stored(body).await?.is_some())
+    }
+
     fn recodes(&self) -> Recodes {
         self.bodies.recodes()
     }

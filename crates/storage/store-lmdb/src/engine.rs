@@ -558,6 +558,12 @@ impl Engine for LmdbEngine {
         self.shared.read_body(body, range)
     }
 
+    async fn has_body(&self, body: BodyId) -> Result<bool> {
+        self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
+        let index = &self.shared.index;
+        Ok(index.body(&*index.read()?, body)?.is_some())
+    }
+
     fn recodes(&self) -> Recodes {
         Recodes::Everything
     }

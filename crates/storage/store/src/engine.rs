@@ -216,7 +216,8 @@ pub trait Engine: Send + Sync + 'static {
     async fn load_list(&self, account: AccountId) -> Result<MailboxList>;
 
     /// Applies one change of a mailbox list. Calls on removed mailboxes return `NoMailbox` from
-    /// then on.
+    /// then on. A mailbox is in one list: a change that adds one which another list has is
+    /// refused ([`crate::IN_ANOTHER_LIST`]).
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
 
     /// The heads of mailboxes, in the order of `mailboxes`; `None` for one that was removed. A
@@ -260,6 +261,16 @@ pub trait Engine: Send + Sync + 'static {
 
     /// A range of a body, cut at its end. Every byte returned was checked against its checksum.
     async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes>;
+
+    /// Whether there is a body of this id, damaged or not. An engine that cannot look it up
+    /// without its bytes does not know one that is damaged.
+    async fn has_body(&self, body: BodyId) -> Result<bool> {
+        match self.read_body(body, 0..1).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_damage() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
 
     /// The bodies that [`Engine::recode`] can store in another form.
     fn recodes(&self) -> Recodes {

@@ -53,7 +53,7 @@ pub use follow::{AccountNews, AccountWatch, MailboxNews, OwnArrivals};
 pub use head::{Counts, MailboxHead};
 pub use holder::ViewHolder;
 pub use items::Keep;
-pub use list::{ListCommit, MailboxEntry, MailboxList, SpecialUse};
+pub use list::{IN_ANOTHER_LIST, ListCommit, MailboxEntry, MailboxList, SpecialUse};
 pub use mailbox::{
     Copied, Destination, Expunged, FlagsStored, HeldPermit, IncomingMessage, Mailbox, Moved, Watch,
 };
@@ -64,7 +64,7 @@ pub use pinned::PinnedBody;
 pub use row::Row;
 pub use served::Serve;
 pub use store::{ListDraft, Store, WeakStore};
-pub use transfer::{Compare, LeftOut, Progress, TargetIds, Transfer};
+pub use transfer::{Compare, CopiedRecords, LeftOut, Progress, TargetIds, Transfer, Verifier};
 pub use view::{
     CHUNK_ROWS, ChunkMatch, Comparison, Difference, RowFinder, Rows, Runs, Totals, View, ViewBuilder,
 };

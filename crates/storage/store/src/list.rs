@@ -4,6 +4,13 @@ use std::collections::BTreeSet;
 
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidity};
 
+use crate::error::StoreError;
+
+/// The refusal of a change that adds a mailbox which another account's list has: whoever has a
+/// mailbox in a list reads and expunges its mail.
+pub const IN_ANOTHER_LIST: StoreError =
+    StoreError::Refused("a mailbox of this id is in the list of another account");
+
 /// The purpose of a mailbox: RFC 6154 §2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

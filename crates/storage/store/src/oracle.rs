@@ -22,7 +22,7 @@ use crate::engine::{
 use crate::error::{Result, StoreError};
 use crate::form::{is_body_of, restores};
 use crate::head::{Counts, MailboxHead};
-use crate::list::{ListCommit, MailboxList};
+use crate::list::{IN_ANOTHER_LIST, ListCommit, MailboxList};
 use crate::row::Row;
 
 /// An in-memory engine.
@@ -292,10 +292,16 @@ impl Engine for MemoryEngine {
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
         self.commit_with(|state| {
             let empty = || MailboxList::empty(commit.account);
-            let list = state.lists.entry(commit.account).or_insert_with(empty);
-            if list.version != commit.expected {
+            let version = state.lists.get(&commit.account).map_or(ModSeq::ZERO, |list| list.version);
+            if version != commit.expected {
                 return Ok(CommitOutcome::Conflict);
             }
+            let others = state.lists.values().filter(|list| list.account != commit.account);
+            let mut taken = others.flat_map(|list| &list.entries).map(|entry| entry.id);
+            if taken.any(|id| commit.upsert.iter().any(|entry| entry.id == id)) {
+                return Err(IN_ANOTHER_LIST);
+            }
+            let list = state.lists.entry(commit.account).or_insert_with(empty);
             let next = list.apply(&commit);
             let names: BTreeSet<_> = next.entries.iter().map(|e| &e.name).collect();
             if commit.version <= commit.expected || names.len() != next.entries.len() {

@@ -434,7 +434,8 @@ pub struct Restore {
     /// The directory of the backup, or any other data directory.
     #[arg(value_name = "DIR")]
     pub backup: PathBuf,
-    /// Only this account; repeat for more.
+    /// Only this account; repeat for more. Nothing else of the backup is used: no domains, groups,
+    /// keys, secrets or waiting mail, and no right over other accounts.
     #[arg(long, value_name = "NAME")]
     pub account: Vec<String>,
     /// Restore the account under this name, without its aliases.

@@ -205,7 +205,7 @@ pub async fn copy_journals(
     while let Some(page) = pages.next().await? {
         for record in &page {
             let mailbox = mailbox_of(&prefix, &record.name)?;
-            let place = places.mailbox(mailbox);
+            let Some(place) = places.place_of_record(mailbox) else { continue };
             // The mailbox's record first: by it the entries are found when they are removed.
             set_directory_entry(to, &head_name(places.account, place), Some(record.value.clone())).await?;
             copy_entries(from, mailbox, to, place).await?;

@@ -16,10 +16,11 @@ use crate::error::Result;
 async fn lists(engine: &dyn Engine, account: AccountId, places: &TargetIds) -> Result<BTreeMap<String, Acl>> {
     let mut found = BTreeMap::new();
     scan(engine, &prefix(account), |entry| {
-        if let Some(mailbox) = mailbox_of(account, &entry.name) {
+        let place = mailbox_of(account, &entry.name).and_then(|mailbox| places.place_of_record(mailbox));
+        if let Some(place) = place {
             // A list without entries equals no list.
             let acl = Some(Acl::read(entry)?).filter(|acl| !acl.is_empty());
-            found.extend(acl.map(|acl| (key(places.account, places.mailbox(mailbox)), acl)));
+            found.extend(acl.map(|acl| (key(places.account, place), acl)));
         }
         Ok(())
     })

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
-use posthaste_store::{Engine, TargetIds, set_directory_entry};
+use posthaste_store::{DirectoryEntry, Engine, TargetIds, set_directory_entry};
 
-use super::{Annotated, key, scan};
+use super::{ANNOTATIONS_MAX, Annotated, MAILBOX_ANNOTATION_BYTES_MAX, key, read, scan};
 use crate::error::Result;
+use crate::limits::ANNOTATION_BYTES_MAX;
 use crate::message_annotations;
+use crate::record::over_limits;
 
 /// Records by their names at the other end.
 async fn records(
@@ -20,14 +22,30 @@ async fn records(
     let mut found = BTreeMap::new();
     scan(engine, account, |of, entry| {
         let of = match of {
-            Annotated::Server => Annotated::Server,
-            Annotated::Mailbox(mailbox) => Annotated::Mailbox(places.mailbox(mailbox)),
+            Annotated::Server => Some(Annotated::Server),
+            Annotated::Mailbox(mailbox) => places.place_of_record(mailbox).map(Annotated::Mailbox),
         };
+        let Some(of) = of else { return Ok(()) };
+        if places.checks_records() {
+            refuse_over_limits(entry)?;
+        }
         found.insert(key(places.account, of), entry.value.clone());
         Ok(())
     })
     .await?;
     Ok(found)
+}
+
+/// Refuses annotations of a mailbox that no command could have made: all who read the mailbox
+/// would have them in memory.
+fn refuse_over_limits(entry: &DirectoryEntry) -> Result<()> {
+    let annotations = read(entry)?;
+    let is_long = annotations.iter().any(|one| one.value.len() > ANNOTATION_BYTES_MAX);
+    let is_over = annotations.len() > ANNOTATIONS_MAX || annotations.octets() > MAILBOX_ANNOTATION_BYTES_MAX;
+    match is_long || is_over {
+        true => Err(over_limits(&entry.name)),
+        false => Ok(()),
+    }
 }
 
 fn in_place(account: AccountId) -> TargetIds {

@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_store::{Engine, TargetIds, set_directory_entry};
+use posthaste_store::{CopiedRecords, Engine, TargetIds, set_directory_entry};
 
 use super::keepers::{mailbox_of, name_of, of_owner, parse, print, remove_all};
-use super::{Keeping, scan, uid_of};
+use super::{
+    Keeping, MESSAGE_ANNOTATION_BYTES_MAX, MESSAGE_ANNOTATIONS_MAX, MESSAGE_BYTES_MAX, MessageAnnotations,
+    scan, uid_of, unreadable,
+};
 use crate::error::Result;
+use crate::record::over_limits;
 
 /// The accounts that keep values, for each mailbox.
 type Keepers = BTreeMap<MailboxId, Vec<AccountId>>;
@@ -34,6 +38,17 @@ async fn records(engine: &dyn Engine, keeping: Keeping) -> Result<BTreeMap<u32, 
     Ok(found)
 }
 
+/// Refuses values of a message that no command could have made: all who read the message would
+/// have them in memory.
+fn refuse_over_limits(record: &str, value: &Bytes) -> Result<()> {
+    let values = MessageAnnotations::parse(value).ok_or_else(|| unreadable(record))?;
+    let is_long = values.iter().any(|(_, _, value)| value.len() > MESSAGE_ANNOTATION_BYTES_MAX);
+    match is_long || values.len() > MESSAGE_ANNOTATIONS_MAX || values.octets() > MESSAGE_BYTES_MAX {
+        true => Err(over_limits(record)),
+        false => Ok(()),
+    }
+}
+
 /// Makes what is kept of the messages of an account in another store, where account and mailboxes
 /// are at these places, what it is here. Messages have the same UIDs there.
 pub(crate) async fn copy_all(
@@ -43,10 +58,13 @@ pub(crate) async fn copy_all(
     places: &TargetIds,
 ) -> Result<()> {
     let keeper_there = |keeper| if keeper == account { places.account } else { keeper };
+    let is_copied =
+        |keeper: &AccountId| *keeper == account || places.records != CopiedRecords::OfListedAndOwn;
     let here = keepers(from, account).await?;
     let mut there = keepers(to, places.account).await?;
-    for (mailbox, keepers) in here {
-        let place = places.mailbox(mailbox);
+    for (mailbox, mut keepers) in here {
+        let Some(place) = places.place_of_record(mailbox) else { continue };
+        keepers.retain(is_copied);
         let names: Vec<AccountId> = keepers.iter().map(|keeper| keeper_there(*keeper)).collect();
         for removed in there.remove(&place).unwrap_or_default() {
             if !names.contains(&removed) {
@@ -56,7 +74,11 @@ pub(crate) async fn copy_all(
         }
         set_directory_entry(to, &name_of(places.account, place), Some(print(&names))).await?;
         for (keeper, name) in keepers.into_iter().zip(names) {
-            let here = records(from, Keeping { keeper, owner: account, mailbox }).await?;
+            let kept = Keeping { keeper, owner: account, mailbox };
+            let here = records(from, kept).await?;
+            if places.checks_records() {
+                here.iter().try_for_each(|(uid, value)| refuse_over_limits(&kept.record(*uid), value))?;
+            }
             let at = Keeping { keeper: name, owner: places.account, mailbox: place };
             let there = records(to, at).await?;
             for (uid, value) in &here {

@@ -1,10 +1,15 @@
 //! The queue in another store.
 
-use posthaste_store::{Compare, StoreError};
+use posthaste_delivery::verified_summary;
+use posthaste_mail_model::{BodyId, Id};
+use posthaste_store::{Compare, StoreError, Verifier, set_directory_entry};
 
 use super::*;
 use crate::error::QueueError;
-use crate::{CopiedItems, compare_queues, copy_queue, has_other_items};
+use crate::item::Item;
+use crate::{
+    CopiedItems, compare_queues, compare_restored_queue, copy_queue, has_other_items, restore_queue,
+};
 
 fn engine(world: &World) -> Arc<dyn Engine> {
     Arc::clone(world.relay.delivery().store().engine())
@@ -99,4 +104,29 @@ async fn a_store_that_went_back_removes_no_item_from_its_backup() {
     let outcome = copy_queue(&*earlier, &*to, CopiedItems::Held).await;
     assert!(matches!(outcome, Err(QueueError::Store(StoreError::Refused(_)))), "{outcome:?}");
     assert_eq!(World::of(to).await.items().await.len(), 2);
+}
+
+/// Whoever releases an item must not send the mail that another account has.
+#[tokio::test]
+async fn an_item_out_of_a_backup_has_the_message_of_its_number() {
+    let world = World::new().await;
+    world.accept("ana@example.org", &["a@x.test", "b@y.test", "c@z.test"]).await;
+    let (from, to) = (engine(&world), memory());
+    let records = from.directory_scan("queue/", None, 9).await.unwrap();
+    let mut forged: Vec<Item> = records.iter().map(|record| Item::read(record).unwrap()).collect();
+    let body = forged[0].body;
+    forged[0].body = BodyId(Id::new(1, 1));
+    forged[1].recipients[0].address = "b@y.test>\r\nRCPT TO:<victim@y.test".into();
+    for (record, item) in records.iter().zip(&forged) {
+        set_directory_entry(&*from, &record.name, Some(item.write().unwrap())).await.unwrap();
+    }
+    let verifier = Verifier { summarize: verified_summary, new_id: || Ok(Id::new(7, 7)) };
+    for _ in 0..2 {
+        assert_eq!(restore_queue(&*from, &*to, verifier).await.unwrap(), 2);
+        assert_eq!(compare_restored_queue(&*from, &*to, verifier).await.unwrap(), [""; 0]);
+    }
+    let there = to.directory_scan("queue/", None, 9).await.unwrap();
+    let there: Vec<Item> = there.iter().map(|record| Item::read(record).unwrap()).collect();
+    assert_eq!(there.iter().map(|item| item.id).collect::<Vec<_>>(), [forged[0].id, forged[2].id]);
+    assert!(there.iter().all(|item| item.held && item.body == body));
 }

@@ -50,6 +50,7 @@ statements! {
     mailbox: MailboxTable {
         head: "SELECT DISTINCT modseq, head FROM {k}.mailbox WHERE mailbox = ?", 10;
         head_serial: "SELECT DISTINCT modseq, head, fence FROM {k}.mailbox WHERE mailbox = ?", 10;
+        owner: "SELECT DISTINCT account FROM {k}.mailbox WHERE mailbox = ?", 10;
         all: "SELECT DISTINCT mailbox, account, modseq FROM {k}.mailbox", 100;
         // 128 chunks are at most 800 KiB.
         chunks: "SELECT modseq, low, value FROM {k}.mailbox WHERE mailbox = ? AND kind = 0 AND low >= ? AND low <= ?", 128;

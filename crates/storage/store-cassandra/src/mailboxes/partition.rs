@@ -9,7 +9,7 @@
 //! commits that were made for the old partition.
 
 use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
-use posthaste_store::{CommitOutcome, MailboxHead, Result, StoreError};
+use posthaste_store::{CommitOutcome, IN_ANOTHER_LIST, MailboxHead, Result, StoreError};
 use scylla::response::PagingState;
 use scylla::value::CqlValue;
 
@@ -76,12 +76,13 @@ impl Mailboxes {
     }
 
     /// Makes a mailbox's partition: a head, an empty last chunk, an empty log. An existing one
-    /// gets a new fence, so that a sweep that was about to close it does not. A closed one is
-    /// erased first, and begins empty.
+    /// gets a new fence, so that a sweep that was about to close it does not. One that was made
+    /// for another account is refused. A closed one is erased first, and begins empty.
     pub(crate) async fn create_mailbox(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
         for attempt in 0..RESTARTS_MAX {
             match self.partition(mailbox).await? {
                 Partition::Open(_) => {
+                    self.refuse_of_another(account, mailbox).await?;
                     if self.fence(mailbox).await? {
                         return Ok(());
                     }
@@ -97,6 +98,18 @@ impl Mailboxes {
             self.cluster.pause(attempt).await;
         }
         Err(StoreError::Busy)
+    }
+
+    /// Refuses a mailbox whose partition was made for another account: its list may have it. The
+    /// account of a partition never changes.
+    async fn refuse_of_another(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
+        type Columns = (Option<Vec<u8>>,);
+        let values = (&mailbox.0.to_bytes()[..],);
+        let found = self.cluster.read::<Columns>(&self.cluster.statements.mailbox.owner, values).await?;
+        match found.into_iter().next() {
+            Some((Some(owner),)) if owner != account.0.to_bytes() => Err(IN_ANOTHER_LIST),
+            _ => Ok(()),
+        }
     }
 
     fn creation(&self, account: AccountId, mailbox: MailboxId) -> Batch<'_> {

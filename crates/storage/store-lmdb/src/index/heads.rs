@@ -100,6 +100,11 @@ impl Index {
     }
 }
 
+/// Whether a mailbox has a head, damaged or not.
+pub(super) fn has(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<bool> {
+    Ok(index.heads.get(txn, &mailbox.0.to_bytes()).indexed()?.is_some())
+}
+
 /// Deletes the head of a mailbox, damaged or not.
 pub(super) fn remove(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     index.heads.delete(txn, &mailbox.0.to_bytes()).indexed().map(drop)

@@ -102,6 +102,29 @@ pub(crate) fn version(index: &Index, txn: &RoTxn, account: AccountId) -> Result<
     list_head(index, txn, account).map(|head| head.version)
 }
 
+/// Whether the list of another account than this one has a mailbox.
+///
+/// A new mailbox has no head, so one or two keys are looked up. All lists are read only for a
+/// mailbox that exists and is not in the account's list: one that is recovered, or a forgery.
+pub(crate) fn is_in_another(
+    index: &Index,
+    txn: &RoTxn,
+    account: AccountId,
+    mailbox: MailboxId,
+) -> Result<bool> {
+    let is_own = index.lists.get(txn, &entry_key(account, mailbox)).indexed()?.is_some();
+    if is_own || !heads::has(index, txn, mailbox)? {
+        return Ok(false);
+    }
+    for item in index.lists.iter(txn).indexed()? {
+        let (key, _) = item.indexed()?;
+        if key.get(16) == Some(&TAG_MAILBOX) && key.get(17..) == Some(&mailbox.0.to_bytes()[..]) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Records of an account's list besides its head.
 fn count(index: &Index, txn: &RoTxn, account: AccountId) -> Result<u32> {
     let all = index.lists.prefix_iter(txn, &account.0.to_bytes()).indexed()?.count();

@@ -8,8 +8,8 @@ use foldhash::HashMap;
 use posthaste_mail_model::{BodyId, Id, MailboxId, NumSet};
 use posthaste_store::form::{FormHeader, restores};
 use posthaste_store::{
-    CommitOutcome, Content, DirectoryChange, ExpungedUids, Holders, ListCommit, MailboxCommit, MailboxHead,
-    NewMessage, Result, Row, StoreError, SummaryOf,
+    CommitOutcome, Content, DirectoryChange, ExpungedUids, Holders, IN_ANOTHER_LIST, ListCommit,
+    MailboxCommit, MailboxHead, NewMessage, Result, Row, StoreError, SummaryOf,
 };
 
 use crate::index::bodies::BodyLocation;
@@ -466,6 +466,9 @@ impl Apply<'_, '_> {
             if removed::has(self.index, &self.txn, entry.id)? {
                 let why = "a mailbox of this id was removed from the store, which never uses an id twice";
                 return Ok(Applied::Refused(StoreError::Refused(why)));
+            }
+            if lists::is_in_another(self.index, &self.txn, commit.account, entry.id)? {
+                return Ok(Applied::Refused(IN_ANOTHER_LIST));
             }
         }
         lists::apply(self.index, &mut self.txn, commit)?;

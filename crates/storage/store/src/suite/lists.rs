@@ -1,7 +1,7 @@
 //! Mailbox lists and the directory.
 
 use bytes::Bytes;
-use posthaste_mail_model::{MailboxId, MailboxName, ModSeq, NumSet, UidValidity};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, NumSet, UidValidity};
 
 use super::{Factory, World, new_id};
 use crate::change::CommitOutcome;
@@ -101,6 +101,28 @@ pub async fn removed_mailboxes_cannot_be_read(factory: &dyn Factory) {
     again.verify().await;
     again.commit(again.appending(&[5])).await;
     again.verify().await;
+}
+
+/// A mailbox is in one list. Only the account that has it may change its entry.
+pub async fn a_mailbox_is_in_one_list(factory: &dyn Factory) {
+    let (world, other) = (World::new(factory).await, AccountId(new_id()));
+    let mut folder = world.folder().await;
+    folder.commit(folder.appending(&[100, 200])).await;
+    let (engine, mine) = (&world.engine, world.engine.load_list(world.account).await.unwrap());
+    let empty = engine.load_list(other).await.unwrap();
+    let taken = MailboxEntry { name: name("INBOX"), ..mine.entries[0].clone() };
+    let forged = |upsert| ListCommit { upsert, uid_validity_last: 9, ..empty_commit(&empty) };
+    for upsert in [vec![taken.clone()], vec![entry("own", 8, None), taken.clone()]] {
+        let outcome = engine.commit_list(forged(upsert)).await;
+        assert!(matches!(outcome, Err(StoreError::Refused(_))), "{outcome:?}");
+        assert_eq!(engine.load_list(other).await.unwrap(), empty);
+    }
+    let renamed = ListCommit { upsert: vec![taken], ..empty_commit(&mine) };
+    assert_eq!(engine.commit_list(renamed).await.unwrap(), CommitOutcome::Done);
+    folder.verify().await;
+    let own = forged(vec![entry("own", 8, None)]);
+    assert_eq!(engine.commit_list(own).await.unwrap(), CommitOutcome::Done);
+    world.check().await;
 }
 
 /// Directory records: created once, changed against their version, removed, listed in order.

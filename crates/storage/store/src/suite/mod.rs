@@ -43,8 +43,8 @@ pub use folder::{Folder, ListedMessage};
 pub use full::a_folder_takes_as_many_as_it_may;
 pub use keywords::keywords_stay_with_their_messages;
 pub use lists::{
-    directory_entries_have_versions, lists_are_conditional, pages_of_the_directory_are_bounded_in_octets,
-    removed_mailboxes_cannot_be_read,
+    a_mailbox_is_in_one_list, directory_entries_have_versions, lists_are_conditional,
+    pages_of_the_directory_are_bounded_in_octets, removed_mailboxes_cannot_be_read,
 };
 pub use mailboxes::{
     a_conflict_leaves_no_trace, a_new_mailbox_is_empty, changes_add_up, heads_come_in_the_order_asked,
@@ -77,6 +77,7 @@ pub async fn run_all(factory: &dyn Factory) {
     one_body_for_many_recipients(factory).await;
     copies_share_their_body(factory).await;
     lists_are_conditional(factory).await;
+    a_mailbox_is_in_one_list(factory).await;
     removed_mailboxes_cannot_be_read(factory).await;
     directory_entries_have_versions(factory).await;
     pages_of_the_directory_are_bounded_in_octets(factory).await;

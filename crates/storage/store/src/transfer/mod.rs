@@ -17,34 +17,31 @@
 //! Account and mailboxes may get other ids and UIDVALIDITYs at the target ([`TargetIds`]): if the
 //! source's are in use there, or were removed, or if the target has assigned UIDs since.
 
+mod audit;
 mod earlier;
+mod read;
+mod targets;
+mod verify;
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use async_recursion::async_recursion as boxed;
-use bytes::Bytes;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid, UidValidity};
+use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
 
+pub use self::audit::Compare;
 use self::earlier::{EARLIER, refuse_earlier};
-use self::writer::{Contents, MissingChanges, Writer, done, same_arrival};
+use self::read::{Summaries, batches, contents, counted, loaded, summaries};
+pub use self::targets::{CopiedRecords, TargetIds};
+pub use self::verify::Verifier;
+use self::writer::{Contents, MissingChanges, Writer, done};
 use crate::engine::Engine;
 use crate::error::{Result, StoreError};
-use crate::form::show_the_same;
-use crate::head::{Counts, MailboxHead};
+use crate::head::MailboxHead;
 use crate::list::{ListCommit, MailboxEntry, MailboxList};
 use crate::row::Row;
 
-/// Messages in one commit, and octets of them: the messages that a commit keeps in memory.
-const BATCH_MESSAGES: usize = 200;
-const BATCH_BYTES: u64 = 8 << 20;
-/// Bodies read at the same time: a cluster answers slowly, one after the other.
-const BODIES_AT_ONCE: usize = 8;
-/// Most differences reported for one account.
-const FAULTS_MAX: usize = 20;
 /// The attempts to compare a mailbox whose messages were expunged during the copy. Each pass
 /// copies what still exists, so that the next one is shorter.
 const LOOKS_MAX: u32 = 10;
@@ -58,6 +55,8 @@ pub struct Transfer<'e> {
     left_out: Option<Mutex<BTreeMap<MailboxId, Omitted>>>,
     /// The account whose list the target may have had before.
     other_list: Option<AccountId>,
+    /// Proves what the source says; `None` for a source that is trusted.
+    verifier: Option<Verifier>,
 }
 
 /// UIDs of a mailbox that a copy leaves out.
@@ -88,30 +87,6 @@ pub struct LeftOut {
     pub passed: NumSet,
 }
 
-/// The ids of an account and its mailboxes at the target. A mailbox that is not named keeps its
-/// id, or its UIDVALIDITY.
-#[derive(Debug, Clone)]
-pub struct TargetIds {
-    /// The account's id at the target.
-    pub account: AccountId,
-    /// The target's mailbox ids, by the source's.
-    pub mailboxes: BTreeMap<MailboxId, MailboxId>,
-    /// The target's UIDVALIDITYs, by the source's mailbox ids.
-    pub uid_validities: BTreeMap<MailboxId, UidValidity>,
-}
-
-impl TargetIds {
-    /// Other ids, and the same UIDVALIDITYs.
-    pub fn with_ids(account: AccountId, mailboxes: BTreeMap<MailboxId, MailboxId>) -> Self {
-        Self { account, mailboxes, uid_validities: BTreeMap::new() }
-    }
-
-    /// The id of a mailbox at the target.
-    pub fn mailbox(&self, id: MailboxId) -> MailboxId {
-        self.mailboxes.get(&id).copied().unwrap_or(id)
-    }
-}
-
 /// Called with the number of messages processed, each time some were.
 pub type Progress<'p> = dyn FnMut(u64) + Send + 'p;
 
@@ -119,7 +94,7 @@ impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts
     /// that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
-        Self { from, to, targets: None, left_out: None, other_list: None }
+        Self { from, to, targets: None, left_out: None, other_list: None, verifier: None }
     }
 
     /// Messages that the source cannot read are left out, and everything else is copied. This is
@@ -129,6 +104,15 @@ impl<'e> Transfer<'e> {
     #[must_use]
     pub fn leaving_out_damage(mut self) -> Self {
         self.left_out = Some(Mutex::default());
+        self
+    }
+
+    /// The source may be forged. Each summary is made again from its message, and a message that
+    /// its row describes wrongly counts as damaged. A body whose id names other bytes at the
+    /// target gets another id there.
+    #[must_use]
+    pub fn verified_by(mut self, verifier: Verifier) -> Self {
+        self.verifier = Some(verifier);
         self
     }
 
@@ -147,6 +131,9 @@ impl<'e> Transfer<'e> {
     /// Head and rows of a mailbox of the source, without the messages that are left out.
     async fn source(&self, id: MailboxId) -> Result<(MailboxHead, Vec<Row>)> {
         let (mut head, mut rows) = loaded(self.from, id).await?;
+        if self.verifier.is_some() {
+            verify::refuse_disorder(id, &head, &rows)?;
+        }
         let left_out = self.left_out.as_ref().and_then(|left_out| Some(left_out.lock().get(&id)?.all()));
         if let Some(left_out) = left_out {
             rows.retain(|row| !left_out.contains(row.uid().value()));
@@ -194,10 +181,19 @@ impl<'e> Transfer<'e> {
     }
 
     async fn is_readable(&self, id: MailboxId, rows: &[Row]) -> Result<bool> {
-        match contents(self.from, id, rows).await {
+        match self.contents(id, rows).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_damage() => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The messages of these rows in the source.
+    async fn contents(&self, id: MailboxId, rows: &[Row]) -> Result<BTreeMap<u32, Contents>> {
+        let found = contents(self.from, id, rows).await?;
+        match self.verifier {
+            Some(verifier) => verifier.with_own_summaries(found, rows).await,
+            None => Ok(found),
         }
     }
 
@@ -387,127 +383,15 @@ impl<'e> Transfer<'e> {
         let mut writer = Writer { to: self.to, id: place, source: &head, now: there, counts };
         writer.change(&lacking, &rows_there).await?;
         for batch in batches(&lacking.new) {
-            let contents = contents(self.from, id, batch).await?;
+            let mut contents = self.contents(id, batch).await?;
+            if let Some(verifier) = self.verifier {
+                contents = verifier.with_own_bodies(contents, self.to).await?;
+            }
             writer.append(batch, contents, &rows).await?;
             progress(batch.len() as u64);
         }
         writer.finish(&rows).await
     }
-
-    /// Compares an account's mail at both ends, bodies too if `bodies`; differences, a sentence
-    /// each. Nothing that either engine cannot prove to be undamaged is compared: that is an error.
-    #[boxed]
-    pub async fn audit(
-        &self,
-        account: AccountId,
-        bodies: Compare,
-        progress: &mut Progress<'_>,
-    ) -> Result<Vec<String>> {
-        let mut faults = Vec::new();
-        let list = self.from.load_list(account).await?;
-        let here = self.retargeted(list.clone());
-        let there = self.to.load_list(here.account).await?;
-        if (&here.entries, &here.subscribed) != (&there.entries, &there.subscribed)
-            || here.uid_validity_last != there.uid_validity_last
-        {
-            faults.push(format!("the mailbox list of account {account} differs"));
-        }
-        faults.extend(self.audit_mailboxes(account, bodies, progress).await?);
-        Ok(faults)
-    }
-
-    /// [`Self::audit`] of the mailboxes alone, whatever else the list says.
-    #[boxed]
-    pub async fn audit_mailboxes(
-        &self,
-        account: AccountId,
-        bodies: Compare,
-        progress: &mut Progress<'_>,
-    ) -> Result<Vec<String>> {
-        let mut faults = Vec::new();
-        let list = self.from.load_list(account).await?;
-        for entry in &list.entries {
-            let fault = self.audit_mailbox(entry.id, bodies, progress).await?;
-            if let Some(fault) = fault.filter(|_| faults.len() < FAULTS_MAX) {
-                faults.push(format!("mailbox {} of account {account}: {fault}", entry.name));
-            }
-        }
-        Ok(faults)
-    }
-
-    async fn audit_mailbox(
-        &self,
-        id: MailboxId,
-        bodies: Compare,
-        progress: &mut Progress<'_>,
-    ) -> Result<Option<String>> {
-        let place = self.target_of(id);
-        let ((head, rows), (head_there, rows_there)) =
-            match (self.source(id).await, loaded(self.to, place).await) {
-                (Err(StoreError::NoMailbox(_)), _) => return Ok(Some("it was deleted meanwhile".into())),
-                (_, Err(StoreError::NoMailbox(_))) => return Ok(Some("it was not copied".into())),
-                (here, there) => (here?, there?),
-            };
-        if let Some(at) = rows.iter().zip(&rows_there).position(|(a, b)| a != b) {
-            return Ok(Some(format!("message number {} is another message or has other flags", at + 1)));
-        }
-        if rows.len() != rows_there.len() {
-            return Ok(Some(format!("{} messages instead of {}", rows_there.len(), rows.len())));
-        }
-        let heads_differ = head.uid_next != head_there.uid_next
-            || head.keywords != head_there.keywords
-            || head.counts != head_there.counts
-            || head.modseq > head_there.modseq;
-        if heads_differ {
-            return Ok(Some("UIDNEXT, keywords, counts or HIGHESTMODSEQ differ".into()));
-        }
-        for batch in batches(&rows) {
-            let differs = match bodies {
-                Compare::All => {
-                    let (here, there) =
-                        tokio::try_join!(contents(self.from, id, batch), contents(self.to, place, batch))?;
-                    let same = |((uid, a), (_, b)): ((&u32, &Contents), (&u32, &Contents))| {
-                        same_arrival((a.body, a.saved, a.created), (b.body, b.saved, b.created))
-                            && same_summary(batch, *uid, (&a.summary, &b.summary))
-                            && show_the_same(&a.bytes, &b.bytes)
-                    };
-                    here.len() != there.len() || !here.iter().zip(&there).all(same)
-                }
-                Compare::Summaries => {
-                    let (here, there) =
-                        tokio::try_join!(summaries(self.from, id, batch), summaries(self.to, place, batch))?;
-                    let same = |((uid, a), (_, b)): ((&u32, &StoredSummary), (&u32, &StoredSummary))| {
-                        same_arrival((a.0, a.1, a.2), (b.0, b.1, b.2))
-                            && same_summary(batch, *uid, (&a.3, &b.3))
-                    };
-                    !here.keys().eq(there.keys()) || !here.iter().zip(&there).all(same)
-                }
-            };
-            if differs {
-                let (first, last) = (batch.first().map(Row::uid), batch.last().map(Row::uid));
-                let uid = |uid: Option<Uid>| uid.map_or(0, Uid::value);
-                return Ok(Some(format!("a message between UIDs {} and {} differs", uid(first), uid(last))));
-            }
-            progress(batch.len() as u64);
-        }
-        Ok(None)
-    }
-}
-
-/// The contents that an audit compares besides lists, rows and heads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compare {
-    /// Summaries and bodies: every octet at both ends is read.
-    All,
-    /// Summaries alone.
-    Summaries,
-}
-
-/// Head and rows of a mailbox.
-async fn loaded(engine: &dyn Engine, id: MailboxId) -> Result<(MailboxHead, Vec<Row>)> {
-    let mut rows = Vec::new();
-    let head = engine.load(id, &mut |slice| rows.extend_from_slice(slice)).await?;
-    Ok((head, rows))
 }
 
 /// The commits that the target lacks.
@@ -530,64 +414,4 @@ fn lacking(rows: &[Row], there: &[Row], uid_next_there: Uid) -> Result<MissingCh
         .filter(|row| !here.contains(&row.uid()))
         .for_each(|row| lacking.expunged.push(row.uid().value()));
     Ok(lacking)
-}
-
-/// Rows in pieces of bounded number and size.
-fn batches(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
-    let mut rest = rows;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let fits = |(at, row): &(usize, &Row)| {
-            bytes += u64::from(row.size());
-            *at == 0 || (*at < BATCH_MESSAGES && bytes <= BATCH_BYTES)
-        };
-        let length = rest.iter().enumerate().take_while(fits).count();
-        let (batch, after) = rest.split_at(length);
-        rest = after;
-        (!batch.is_empty()).then_some(batch)
-    })
-}
-
-/// Body, date saved, first mod-sequence and summary of messages, by UID. One that cannot be read
-/// ends the transfer, because a copy must be complete.
-type Summaries = BTreeMap<u32, StoredSummary>;
-
-/// Body, date saved, first mod-sequence and summary.
-type StoredSummary = (BodyId, i64, ModSeq, Bytes);
-
-/// Whether the summaries of a message at both ends are the same. One that delivery did not make may
-/// have been made at one end alone.
-fn same_summary(rows: &[Row], uid: u32, (one, other): (&Bytes, &Bytes)) -> bool {
-    let lacks_items = || {
-        let at = rows.binary_search_by_key(&uid, |row| row.uid().value()).ok();
-        at.and_then(|at| rows.get(at)).is_some_and(Row::lacks_items)
-    };
-    one == other || (one.is_empty() || other.is_empty()) && lacks_items()
-}
-
-async fn summaries(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<Summaries> {
-    let uids: NumSet = rows.iter().map(|row| row.uid().value()).collect();
-    let mut found = Summaries::new();
-    let mut visit = |stored: crate::engine::Stored<'_>| {
-        let summary = Bytes::copy_from_slice(stored.summary);
-        found.insert(stored.uid.value(), (stored.body, stored.saved, stored.created, summary));
-        ControlFlow::Continue(())
-    };
-    engine.summaries(id, &uids, &mut visit).await?.refuse()?;
-    Ok(found)
-}
-
-async fn contents(engine: &dyn Engine, id: MailboxId, rows: &[Row]) -> Result<BTreeMap<u32, Contents>> {
-    let found = summaries(engine, id, rows).await?;
-    let read = |(uid, (body, saved, created, summary))| async move {
-        let bytes = engine.read_body(body, 0..u64::MAX).await?;
-        Ok((uid, Contents { body, saved, created, summary, bytes }))
-    };
-    stream::iter(found).map(read).buffered(BODIES_AT_ONCE).try_collect().await
-}
-
-fn counted(rows: &[Row]) -> Counts {
-    let mut counts = Counts::default();
-    rows.iter().for_each(|row| counts.add(row));
-    counts
 }

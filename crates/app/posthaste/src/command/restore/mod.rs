@@ -1,9 +1,9 @@
 //! `posthaste restore`: accounts and all their mail out of a backup, into the configured store,
 //! while its server runs.
 //!
-//! Nothing that is in the store is changed: an account of the same name is refused. An account that
-//! comes back becomes visible when all its mail is there and was compared. Until then its mailboxes
-//! belong to an account that has no record, so that nobody can log in or deliver.
+//! Nothing that is in the store is changed: an account of the same name is refused. An account
+//! that comes back becomes visible when all its mail is there and was compared. Until then its
+//! mailboxes belong to an account that has no record, so that nobody can log in or deliver.
 //!
 //! A record `restore/<name>` in the store describes a running restore, so that an interrupted one
 //! can continue. The record is kept, so that the same command can be run again at any time, even
@@ -20,20 +20,37 @@
 //!
 //! Mail that waited to be sent is restored, and held, if the store has no queue yet. A record
 //! `restore-queue` notes this. An existing queue is not changed.
+//!
+//! A backup may be forged, or may come from somebody else. So a restore takes from it what can
+//! harm the restored accounts alone:
+//!
+//! - ids that nobody else has here (see `ids`), and records about the mailboxes in the list;
+//! - summaries that are made again from the messages, and bodies that nobody else has
+//!   ([`Verifier`]);
+//! - a record of the account that a command could have made ([`Directory::adopt`]).
+//!
+//! With `--account`, all else in the backup is left out: domains, groups, secrets, keys, and
+//! rights over other accounts. Without it, the backup's directory becomes that of the store where
+//! the store has none: such a backup must be the administrator's own.
 
-use std::collections::BTreeMap;
+mod ids;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use posthaste_delivery::DeliveryError;
 use posthaste_delivery::import::{ImportError, copy_journals};
+use posthaste_delivery::{DeliveryError, verified_summary};
 use posthaste_directory::{
-    Account, DirectoryError, copy_acls, copy_annotations, copy_seen, print_fingerprint, unix_time,
+    Account, Address, Directory, DirectoryError, QuotaRight, copy_acls, copy_annotations, copy_seen,
+    print_fingerprint,
 };
-use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, UidValidity};
-use posthaste_queue::{CopiedItems, QUEUE_ACCOUNT, QueueError, compare_queues, copy_queue, has_other_items};
-use posthaste_store::{CommitOutcome, Compare, LeftOut, ListCommit, StoreError, TargetIds};
+use posthaste_mail_model::{AccountId, Id, ModSeq};
+use posthaste_queue::{QUEUE_ACCOUNT, QueueError, compare_restored_queue, has_other_items, restore_queue};
+use posthaste_store::{Compare, LeftOut, StoreError, Verifier};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
@@ -65,6 +82,9 @@ struct QueueUnderway {
     done: bool,
 }
 
+/// Proves what a backup says of its messages.
+const VERIFIER: Verifier = Verifier { summarize: verified_summary, new_id: ids::new_id };
+
 /// Accounts that may be half copied and are named in a refusal.
 const HALF_SHOWN: usize = 5;
 
@@ -82,12 +102,18 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         return Err(Failure::Usage(format!("{backup} is the store itself; name its backup")));
     }
     let (from, loss) = open_instant(&config, &backup).await?;
-    let ends = StorePair::new(from, open(&config, &place, OpenMode::Write).await?)?;
+    let mut ends = StorePair::new(from, open(&config, &place, OpenMode::Write).await?)?;
+    ends.there = Directory::with_policy(Arc::clone(&ends.to), config.login.policy())?;
     if options.name.is_some() && options.account.len() != 1 {
         return Err(Failure::Usage("--as restores one account; give --account once".into()));
     }
     let named: Vec<String> = options.account.iter().map(|name| full_name(name, &config)).collect();
-    let job = RestoreJob { ends, keeps_uid_validity: options.keep_uidvalidity };
+    let mut job = RestoreJob {
+        account_ids: ids::of_accounts(&*ends.to).await?,
+        ends,
+        keeps_uid_validity: options.keep_uidvalidity,
+        scope: if named.is_empty() { Scope::All } else { Scope::Named },
+    };
     let accounts = job.accounts(&named, options.incomplete).await?;
     let (mut wanted, mut damaged) = (Vec::new(), Vec::new());
     damaged.extend(loss.map(|why| format!("left out: the last commits of the backup: {why}")));
@@ -129,6 +155,7 @@ fn is_damage(error: &Failure) -> bool {
         | Failure::Queue(QueueError::Store(error))
         | Failure::Delivery(DeliveryError::Store(error))
         | Failure::Import(ImportError::Begin(DeliveryError::Store(error))) => error,
+        Failure::Directory(DirectoryError::Record { .. }) => return true,
         _ => return false,
     };
     error.is_damage()
@@ -147,10 +174,22 @@ struct AccountToRestore {
     visible: bool,
 }
 
+/// The accounts of a backup that are restored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// All of them, with the settings of the store.
+    All,
+    /// Those that the administrator names, and nothing else.
+    Named,
+}
+
 struct RestoreJob {
     ends: StorePair,
     /// No UID was given since the backup was made.
     keeps_uid_validity: bool,
+    scope: Scope,
+    /// The ids of all accounts in the store.
+    account_ids: BTreeSet<AccountId>,
 }
 
 impl RestoreJob {
@@ -158,6 +197,15 @@ impl RestoreJob {
     async fn accounts(&self, named: &[String], incomplete: bool) -> Result<Vec<Account>> {
         let from = &*self.ends.from;
         let mut accounts = self.ends.accounts(named).await?;
+        for Account { name, .. } in &accounts {
+            if !Address::parse(name).is_ok_and(|address| address.as_str() == name) {
+                let record = format!("account/{name}");
+                return Err(Failure::Incomplete(format!(
+                    "the record {record:?} of the backup is damaged or forged: no account has such a name; name the \
+                     accounts to restore with --account"
+                )));
+            }
+        }
         let Some(run) = last_run(from).await? else { return Ok(accounts) };
         let of_all = last_whole_run(from).await?;
         // An older program made this backup.
@@ -242,12 +290,14 @@ impl RestoreJob {
 
     /// Restores accounts. Returns the mail that the backup cannot read: one damaged message is no
     /// reason to leave out everybody else.
-    async fn restore(&self, wanted: &[AccountToRestore], backup: &Path) -> Result<Vec<String>> {
+    async fn restore(&mut self, wanted: &[AccountToRestore], backup: &Path) -> Result<Vec<String>> {
         let accounts: Vec<Account> = wanted.iter().map(|wanted| wanted.account.clone()).collect();
         let total = self.ends.messages(&accounts).await?;
-        self.ends.copy_records("secret/").await?;
-        self.ends.copy_records("domain/").await?;
-        self.ends.copy_records("dkim/").await?;
+        if self.scope == Scope::All {
+            self.ends.copy_records("secret/").await?;
+            self.ends.copy_records("domain/").await?;
+            self.ends.copy_records("dkim/").await?;
+        }
         // Each message is copied, and then compared.
         let bar = bar("restoring", total * 2);
         let (mut damaged, mut left_out) = (Vec::new(), 0);
@@ -298,9 +348,10 @@ impl RestoreJob {
             );
             return Ok(());
         }
+        ids::refuse_queue_of_others(from, to).await?;
         write(to, QUEUE_UNDERWAY, &QueueUnderway { source, done: false }).await?;
-        let items = copy_queue(from, to, CopiedItems::Held).await?;
-        let faults = compare_queues(from, to, CopiedItems::Held, Compare::All).await?;
+        let items = restore_queue(from, to, VERIFIER).await?;
+        let faults = compare_restored_queue(from, to, VERIFIER).await?;
         if let Some(fault) = faults.first() {
             return Err(Failure::Incomplete(format!("{fault}; run the same command again")));
         }
@@ -314,10 +365,11 @@ impl RestoreJob {
 
     /// Restores an account. Returns the messages that the backup cannot read, a line for each
     /// mailbox.
-    async fn restore_account(&self, wanted: &AccountToRestore, bar: &ProgressBar) -> Result<Vec<String>> {
+    async fn restore_account(&mut self, wanted: &AccountToRestore, bar: &ProgressBar) -> Result<Vec<String>> {
         let mut underway = self.begin(wanted).await?;
         if !wanted.visible {
             self.bring(wanted, &mut underway, bar).await?;
+            self.account_ids.extend(Id::parse(&underway.account).map(AccountId));
         }
         if wanted.name == wanted.account.name {
             self.restore_aliases(&wanted.name, bar).await?;
@@ -337,12 +389,12 @@ impl RestoreJob {
     ) -> Result<()> {
         let account = Id::parse(&underway.account).map(AccountId);
         let account = account.ok_or_else(|| Failure::Incomplete("the id of a restore is damaged".into()))?;
-        let places = self.places(wanted.account.id, account, underway).await?;
+        let places = self.places(wanted, account, underway).await?;
         copy_journals(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_annotations(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_seen(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_acls(&*self.ends.from, &wanted.account, &*self.ends.to, &wanted.name, &places).await?;
-        let transfer = self.ends.transfer().to_targets(places).leaving_out_damage();
+        let transfer = self.ends.transfer().to_targets(places).leaving_out_damage().verified_by(VERIFIER);
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
         if let Some(fault) = faults.first() {
@@ -361,12 +413,30 @@ impl RestoreJob {
         underway.left_out = left_out.into_iter().map(named).collect();
         // Before the account is visible: a later run does not look at its mail again.
         write(&*self.ends.to, &underway_name(&wanted.name), underway).await?;
-        let StorePair { here, there, .. } = &self.ends;
-        there.adopt(here, &wanted.account.name, &wanted.name, account).await?;
+        self.adopt(wanted, account).await?;
         self.name_certificates(wanted).await
     }
 
-    /// Names the certificates that another account has by now.
+    /// Makes the account visible.
+    async fn adopt(&self, wanted: &AccountToRestore, id: AccountId) -> Result<()> {
+        let StorePair { here, there, .. } = &self.ends;
+        let right = match self.scope {
+            Scope::All => QuotaRight::Keep,
+            Scope::Named => QuotaRight::Drop,
+        };
+        there.adopt((here, wanted.account.name.as_str()), &wanted.name, id, right).await?;
+        if wanted.account.sets_quotas && right == QuotaRight::Drop {
+            println!(
+                "{0}: the right to set the quotas of its domain was left out; `posthaste account set {0} --sets-quotas \
+                 true` gives it",
+                wanted.name
+            );
+        }
+        Ok(())
+    }
+
+    /// Names the certificates that another account has by now, and those that log in to an
+    /// account that was restored by its name: they may be somebody else's.
     async fn name_certificates(&self, wanted: &AccountToRestore) -> Result<()> {
         let StorePair { here, there, .. } = &self.ends;
         let (listed, has) = (
@@ -380,6 +450,11 @@ impl RestoreJob {
                 print_fingerprint(fingerprint)
             );
         }
+        if self.scope == Scope::Named {
+            for fingerprint in &has {
+                println!("{}: certificate {} logs in to it", wanted.name, print_fingerprint(fingerprint));
+            }
+        }
         if has.is_empty() && !listed.is_empty() {
             println!(
                 "{}: it no longer lists a certificate. If `login.certificates` lets certificates name their \
@@ -391,133 +466,42 @@ impl RestoreJob {
         Ok(())
     }
 
-    /// Chooses the account's id and notes it, unless that was done.
-    async fn begin(&self, wanted: &AccountToRestore) -> Result<RestoreRecord> {
-        if let Some(chosen) = &wanted.chosen {
-            if chosen.source == wanted.source {
-                let keeps = chosen.uid_validity.is_none();
-                if keeps != self.keeps_uid_validity && !wanted.visible {
-                    return Err(Failure::Usage(format!(
-                        "the interrupted restore of {} was started {} --keep-uidvalidity; start it the same way",
-                        wanted.name,
-                        if keeps { "with" } else { "without" }
-                    )));
-                }
-                return Ok(chosen.clone());
-            }
-            // Half of an account from another backup: nobody ever saw it.
-            if let Some(id) = Id::parse(&chosen.account) {
-                self.give_up(AccountId(id)).await?;
-            }
-        }
-        let to = &*self.ends.to;
-        // A store that never had mailboxes of this account has not removed any of its ids either.
-        let unknown = to.load_list(wanted.account.id).await?.version == ModSeq::ZERO;
-        let fresh = !unknown || wanted.name != wanted.account.name;
-        let id = if fresh { new_id()? } else { wanted.account.id.0 };
-        let uid_validity = match self.keeps_uid_validity {
-            true => None,
-            false => Some(self.uid_validity_for(wanted.account.id, AccountId(id)).await?),
-        };
-        let underway = RestoreRecord {
-            account: id.to_string(),
-            fresh,
-            uid_validity,
-            source: wanted.source.clone(),
-            done: false,
-            left_out: Vec::new(),
-        };
-        write(to, &underway_name(&wanted.name), &underway).await?;
-        Ok(underway)
-    }
-
-    /// The first of the UIDVALIDITYs for an account's mailboxes: higher than any that it had,
-    /// also after the backup was made. The clock gave those numbers.
-    async fn uid_validity_for(&self, account: AccountId, there: AccountId) -> Result<u32> {
-        let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
-        // The list of an account that was removed is there still.
-        let earlier = self.ends.to.load_list(account).await?;
-        let now = u32::try_from(unix_time::now()).unwrap_or(0);
-        let known = known.uid_validity_last.max(earlier.uid_validity_last);
-        let last = now.max(list.uid_validity_last).max(known);
-        let mailboxes = u32::try_from(list.entries.len()).unwrap_or(u32::MAX);
-        let has_room = last.checked_add(1).and_then(|first| first.checked_add(mailboxes)).is_some();
-        match has_room {
-            true => Ok(last + 1),
-            false => Err(Failure::Incomplete("no UIDVALIDITY is left; use --keep-uidvalidity".into())),
-        }
-    }
-
-    /// Removes the mailboxes, annotations and rights of a restore that is not continued.
-    async fn give_up(&self, account: AccountId) -> Result<()> {
-        self.ends.there.remove_all_annotations(account).await?;
-        self.ends.there.acls().remove_all(account).await?;
-        let list = self.ends.to.load_list(account).await?;
-        if list.entries.is_empty() {
-            return Ok(());
-        }
-        let commit = ListCommit {
-            account,
-            expected: list.version,
-            version: list.version.next(),
-            upsert: Vec::new(),
-            remove: list.entries.iter().map(|entry| entry.id).collect(),
-            subscribe: Vec::new(),
-            unsubscribe: list.subscribed.into_iter().collect(),
-            uid_validity_last: list.uid_validity_last,
-        };
-        match self.ends.to.commit_list(commit).await? {
-            CommitOutcome::Done => Ok(()),
-            CommitOutcome::Conflict => Err(StoreError::Busy.into()),
-        }
-    }
-
-    /// The targets of the mailboxes of an account. The mailboxes of an earlier run are found by
-    /// their names.
-    async fn places(
-        &self,
-        account: AccountId,
-        there: AccountId,
-        underway: &RestoreRecord,
-    ) -> Result<TargetIds> {
-        let (list, known) = (self.ends.from.load_list(account).await?, self.ends.to.load_list(there).await?);
-        let mut places = TargetIds::with_ids(there, BTreeMap::new());
-        for (entry, n) in list.entries.iter().zip(0..) {
-            let id = match known.find(&entry.name) {
-                Some(known) => known.id,
-                None if underway.fresh => MailboxId(new_id()?),
-                None => entry.id,
-            };
-            places.mailboxes.insert(entry.id, id);
-            let uid_validity =
-                underway.uid_validity.and_then(|first| UidValidity::new(first.checked_add(n)?));
-            places.uid_validities.extend(uid_validity.map(|uid_validity| (entry.id, uid_validity)));
-        }
-        Ok(places)
-    }
-
     /// Aliases of the account, except for those that are taken.
     async fn restore_aliases(&self, account: &str, bar: &ProgressBar) -> Result<()> {
         for address in self.ends.aliases(|owner| owner == account).await? {
+            let left_out = |why: &str| {
+                bar.suspend(|| eprintln!("posthaste: alias {} was left out: {why}", address.escape_debug()));
+            };
+            if !self.may_have_domain(&address).await? {
+                left_out("its domain is not one of this store; `posthaste account set` adds it");
+                continue;
+            }
             match self.ends.there.aliases().add(&address, account).await {
+                Ok(_) if self.scope == Scope::Named => {
+                    bar.suspend(|| println!("{account}: {address} is an alias of it"));
+                }
                 Ok(_) => {}
                 Err(DirectoryError::AliasExists { account: owner, .. }) if owner == account => {}
-                Err(DirectoryError::AliasExists { .. } | DirectoryError::AccountExists(_)) => {
-                    bar.suspend(|| {
-                        eprintln!("posthaste: alias {address} was left out: the address is taken")
-                    });
-                }
+                Err(
+                    DirectoryError::AliasExists { .. }
+                    | DirectoryError::AccountExists(_)
+                    | DirectoryError::GroupExists(_),
+                ) => left_out("the address is taken"),
+                Err(DirectoryError::Address { .. }) => left_out("it is no address"),
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(())
     }
-}
 
-/// An id that was never used.
-fn new_id() -> Result<Id> {
-    let mut random = [0; 16];
-    getrandom::fill(&mut random).map_err(|error| Failure::Incomplete(format!("randomness: {error}")))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-    Ok(Id::new(u64::try_from(now).unwrap_or(u64::MAX), u128::from_le_bytes(random)))
+    /// Whether an alias may be restored. It makes its domain one of this store, and mail of all
+    /// accounts for that domain is no longer sent to its own hosts.
+    async fn may_have_domain(&self, address: &str) -> Result<bool> {
+        match address.rsplit_once('@') {
+            Some((_, domain)) if self.scope == Scope::Named => {
+                Ok(self.ends.there.is_local_domain(domain).await?)
+            }
+            _ => Ok(true),
+        }
+    }
 }

@@ -1,0 +1,75 @@
+//! Which account of another store is taken over. A backup may be forged, and a record in it may
+//! harm others: by the cost of its password, by its size, or by addresses that no command
+//! accepts.
+
+use crate::account::{FORWARDS_MAX, MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX};
+use crate::error::{DirectoryError, Result};
+use crate::forward::member_as_stored;
+use crate::limits::{APP_PASSWORDS_MAX, CERTIFICATES_MAX, LABEL_CHARS_MAX};
+use crate::password::Policy;
+use crate::record::{Stored, account_key, over_limits};
+
+/// Refuses an account that no command of this program could have made.
+pub(crate) fn refuse_forged(stored: &Stored, policy: Policy) -> Result<()> {
+    let record = account_key(&stored.account.name);
+    if policy.is_far_below(&stored.credentials.argon2) {
+        let why = "the hash of its password costs more than four times what `login.argon2_memory` and \
+                   `login.argon2_passes` say: raise them, or restore the account with another password"
+            .into();
+        return Err(DirectoryError::Record { record, why });
+    }
+    let account = &stored.account;
+    let forwards = account.forward.as_deref().map_or(&[][..], |forward| &forward.to[..]);
+    let referrals = &account.mailbox_referrals;
+    let octets: usize = referrals.iter().map(|one| one.mailbox.len() + one.url.len()).sum();
+    let referral = account.referral.as_deref().map_or(0, |referral| referral.url.len());
+    let is_label =
+        |label: &str| label.chars().count() <= LABEL_CHARS_MAX && !label.chars().any(char::is_control);
+    let is_sound = forwards.len() <= FORWARDS_MAX
+        && forwards.iter().all(|to| member_as_stored(to))
+        && referrals.len() <= MAILBOX_REFERRALS_MAX
+        && octets.max(referral) <= MAILBOX_REFERRAL_BYTES_MAX
+        && stored.certificates.len() <= CERTIFICATES_MAX
+        && stored.app_passwords.len() <= APP_PASSWORDS_MAX
+        && stored.app_passwords.iter().all(|one| is_label(&one.label));
+    if is_sound { Ok(()) } else { Err(over_limits(&record)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Forward;
+    use crate::testing::{add, directory};
+
+    #[tokio::test]
+    async fn a_record_that_would_harm_others_is_refused() {
+        let (_, directory) = directory();
+        let ana = add(&directory, "ana@example.org", "pencil").await;
+        let good = directory.records.existing(&ana.name).await.unwrap();
+        let policy = Policy::cheap_for_tests();
+        refuse_forged(&good, policy).unwrap();
+        let forged = |change: fn(&mut Stored)| {
+            let mut stored = good.clone();
+            change(&mut stored);
+            refuse_forged(&stored, policy).unwrap_err().to_string()
+        };
+        // A gibibyte for each wrong password.
+        let why = forged(|stored| {
+            stored.credentials.argon2 = stored.credentials.argon2.replace("m=64,", "m=1048576,");
+        });
+        assert!(why.contains("login.argon2_memory"), "{why}");
+        let changes: [fn(&mut Stored); 3] = [
+            |stored| stored.account.forward = forward("x@other.test>\r\nRCPT TO:<y@other.test"),
+            |stored| stored.account.forward = forward("X@other.test"),
+            |stored| stored.certificates = vec![[7; 32]; CERTIFICATES_MAX + 1],
+        ];
+        for change in changes {
+            let why = forged(change);
+            assert!(why.contains("account/ana@example.org") && why.contains("limits"), "{why}");
+        }
+    }
+
+    fn forward(to: &str) -> Option<Box<Forward>> {
+        Some(Box::new(Forward { to: vec![to.to_owned()], keep: true }))
+    }
+}
