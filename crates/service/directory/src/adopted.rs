@@ -37,6 +37,8 @@ pub(crate) fn refuse_forged(stored: &Stored, policy: Policy) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::account::Forward;
     use crate::testing::{add, directory};
@@ -59,8 +61,8 @@ mod tests {
         });
         assert!(why.contains("login.argon2_memory"), "{why}");
         let changes: [fn(&mut Stored); 3] = [
-            |stored| stored.account.forward = forward("x@other.test>\r\nRCPT TO:<y@other.test"),
-            |stored| stored.account.forward = forward("X@other.test"),
+            |stored| Arc::make_mut(&mut stored.account).forward = forward("x@other.test>\r\nRCPT TO:<y@other.test"),
+            |stored| Arc::make_mut(&mut stored.account).forward = forward("X@other.test"),
             |stored| stored.certificates = vec![[7; 32]; CERTIFICATES_MAX + 1],
         ];
         for change in changes {

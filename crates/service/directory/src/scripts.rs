@@ -18,6 +18,7 @@ use posthaste_store::{CommitOutcome, DirectoryPages};
 
 use crate::account::Account;
 use crate::error::DirectoryError;
+use crate::record::over_limits;
 use crate::records::{Records, TRIES};
 use crate::script_record::{
     self, RECORD_BYTES_MAX, SCRIPT_BYTES_MAX, Script, ScriptKeys, key, prefix, records_of,
@@ -319,7 +320,7 @@ impl Scripts {
             |script: &Script| check_name(&script.name).is_ok() && script.text.len() <= SCRIPT_BYTES_MAX;
         // Two sessions that stored scripts at the same time may have made a few more.
         if scripts.len() > 2 * SCRIPTS_MAX || !scripts.iter().all(is_sound) {
-            return Err(record::over_limits(&prefix(account)));
+            return Err(over_limits(&prefix(account)));
         }
         for script in scripts {
             self.write_adopted(into, &script.name, Some(&script.text)).await?;

@@ -50,7 +50,7 @@ use posthaste_directory::{
 };
 use posthaste_mail_model::{AccountId, Id, ModSeq};
 use posthaste_queue::{QUEUE_ACCOUNT, QueueError, compare_restored_queue, has_other_items, restore_queue};
-use posthaste_store::{Compare, LeftOut, StoreError, Verifier};
+use posthaste_store::{Compare, LeftOut, Verifier};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Restore;
