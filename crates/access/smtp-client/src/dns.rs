@@ -4,6 +4,9 @@
 //! answer takes megabytes. A cache that counts answers would hold gigabytes of them. The resolver
 //! that is asked has a cache: one on this machine, or in its network. It costs a round trip for
 //! each question, which is short beside a connection to another host.
+//!
+//! Answers are read on a thread of their own ([`on_dns_thread`]), and dropped there. Callers get
+//! the few texts, names and addresses that are used.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,6 +18,7 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use hickory_resolver::proto::rr::{Record, RecordType};
 use posthaste_directory::Network;
+use posthaste_net::on_dns_thread;
 use posthaste_queue::Failure;
 
 use crate::reachable::Reachable;
@@ -30,7 +34,7 @@ const TEXTS_LEN_MAX: usize = 16 * 1024;
 /// Bytes that answers take at a time: two of the longest, with the copy that the resolver makes
 /// of each. An answer has 64 KiB at most (RFC 1035 §4.2.2), and some 4 MiB when it is parsed:
 /// 3,600 MX records with long names. It is dropped once its records are read. More can arrive at
-/// one moment: only the limits on sessions and deliveries bound how many.
+/// one moment: one for each of 512 destinations, and several for each of 64 verifications.
 pub const DNS_BYTES_MAX: u64 = 16 << 20;
 
 /// RFC 3463 §3.5: unable to route. Another host of the domain may have a better address.
@@ -97,14 +101,20 @@ impl Dns {
         Self { validated: Some(Validated::new(servers)), ..self }
     }
 
-    /// The resolver, for other questions than hosts. It keeps no answers.
+    /// The resolver, for other questions than hosts. It keeps no answers. A server uses it within
+    /// [`on_dns_thread`].
     pub fn resolver(&self) -> &TokioResolver {
         &self.resolver
     }
 
     /// The texts at a name, as many as are used of an answer. Empty if DNS does not answer.
     pub(crate) async fn texts(&self, name: &str) -> Vec<String> {
-        let Ok(found) = self.resolver.txt_lookup(format!("{name}.")).await else { return Vec::new() };
+        let (this, name) = (self.clone(), format!("{name}."));
+        on_dns_thread(async move { this.read_texts(&name).await }).await
+    }
+
+    async fn read_texts(&self, name: &str) -> Vec<String> {
+        let Ok(found) = self.resolver.txt_lookup(name).await else { return Vec::new() };
         let (mut texts, mut left) = (Vec::new(), TEXTS_LEN_MAX);
         for record in found.answers().iter().take(RECORDS_MAX) {
             let RData::TXT(txt) = &record.data else { continue };
@@ -118,6 +128,11 @@ impl Dns {
 
     /// The hosts that take mail for a domain, the ones to be tried first in front.
     pub(crate) async fn hosts(&self, domain: &str) -> Result<Hosts, Failure> {
+        let (this, domain) = (self.clone(), domain.to_owned());
+        on_dns_thread(async move { this.read_hosts(&domain).await }).await
+    }
+
+    async fn read_hosts(&self, domain: &str) -> Result<Hosts, Failure> {
         let (records, are_secure) = self.mx_records(domain).await?;
         let mut hosts = Vec::new();
         for record in &records {
@@ -186,6 +201,11 @@ impl Dns {
     /// The addresses of a host that may be connected to. The failure has [`NO_ROUTE`] if all its
     /// addresses are refused.
     pub(crate) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, Failure> {
+        let (this, host) = (self.clone(), host.to_owned());
+        on_dns_thread(async move { this.read_addresses(&host).await }).await
+    }
+
+    async fn read_addresses(&self, host: &str) -> Result<Vec<IpAddr>, Failure> {
         let found = match self.resolver.lookup_ip(format!("{host}.")).await {
             Ok(found) => found.iter().take(RECORDS_MAX).collect::<Vec<_>>(),
             // A host that is missing may be one of several: the mail waits.
@@ -283,6 +303,29 @@ mod tests {
         assert_eq!(dns.addresses("a.evil.test").await.unwrap().len(), RECORDS_MAX);
         server.serve([("a.evil.test", DnsRecord::Txt("new".into()))]);
         assert_eq!(dns.texts("a.evil.test").await, ["new"]);
+    }
+
+    /// This runtime has neither sockets nor timers: a look-up on it panics.
+    #[test]
+    fn answers_are_not_read_on_the_thread_that_wants_them() {
+        let server = DnsServer::start_secure([
+            ("x.test", DnsRecord::Mx(10, "first.test".into())),
+            ("x.test", DnsRecord::Txt("text".into())),
+            ("first.test", DnsRecord::A([127, 0, 0, 7])),
+            ("_25._tcp.first.test", DnsRecord::Tlsa(3, 1, 1, vec![7; 32])),
+        ]);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let dns = Dns::new(&[server.address()], 25).unwrap();
+            let dns = dns.allowing(&["127.0.0.0/8".parse().unwrap()]);
+            assert_eq!(dns.texts("x.test").await, ["text"]);
+            assert_eq!(hosts(&dns, "x.test").await.unwrap(), ["first.test"]);
+            assert_eq!(dns.addresses("first.test").await.unwrap(), [IpAddr::from([127, 0, 0, 7])]);
+            let dns = dns.trusting(&[server.address()]);
+            assert!(dns.hosts("x.test").await.unwrap().are_secure);
+            let found = dns.validated.unwrap().tlsa("first.test", 25).await.unwrap();
+            assert_eq!(found.map(|(base, records)| (base, records.len())), Some(("first.test".into(), 1)));
+        });
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_recursion::async_recursion as boxed;
 use hickory_resolver::proto::op::{Edns, Message, Query, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use posthaste_net::on_dns_thread;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
@@ -50,6 +51,7 @@ impl Validated {
     }
 
     /// The answer to a question. An error also if the answer is proven to be forged (SERVFAIL).
+    /// The caller's thread parses it: call this within [`on_dns_thread`].
     #[boxed]
     pub async fn lookup(&self, name: &str, kind: RecordType) -> Result<Answer, String> {
         let mut last = "no name server is set: name them in `relay.dns`".to_owned();
@@ -67,8 +69,13 @@ impl Validated {
 
     /// The TLSA records of a host's port, or those of the name that it is an alias of; with the
     /// name that they are of. `None` if DNSSEC does not vouch for any (RFC 7672 §2.2).
-    #[boxed]
     pub async fn tlsa(&self, host: &str, port: u16) -> Result<Option<(String, Vec<Tlsa>)>, String> {
+        let (this, host) = (self.clone(), host.to_owned());
+        on_dns_thread(async move { this.read_tlsa(&host, port).await }).await
+    }
+
+    #[boxed]
+    async fn read_tlsa(&self, host: &str, port: u16) -> Result<Option<(String, Vec<Tlsa>)>, String> {
         let addresses = self.lookup(host, RecordType::A).await?;
         if !addresses.is_secure {
             // RFC 7672 §2.2.2: addresses that anybody could have forged.

@@ -7,8 +7,8 @@
 //! thread in time is deferred. Between DNS answers a verification computes. For that it needs a
 //! permit. There is one permit fewer than processors, so that one processor is free for sessions.
 //!
-//! The answers arrive on a thread of their own. The resolver parses all that have come in one poll,
-//! and a hundred of 64 KiB take tens of milliseconds. Sessions do not wait for that.
+//! The answers arrive on the thread of [`dns_runtime`], so that no session waits while they are
+//! parsed.
 
 use std::future::{Future, poll_fn};
 use std::net::IpAddr;
@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads};
-use tokio::runtime::{Builder, Handle, Runtime};
+use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads, dns_runtime};
 
 /// Messages verified at a time; each may wait for DNS on a thread.
 const THREADS: usize = 64;
@@ -33,31 +32,6 @@ const THREADS_EACH: usize = THREADS / 4;
 pub struct Verifications {
     threads: KeyedSemaphore<IpAddr>,
     compute: Arc<BlockingSemaphore>,
-    answers: Arc<Answers>,
-}
-
-/// The runtime in which the resolver reads answers. `None` if it could not be made: then it is the
-/// caller's.
-struct Answers(Option<Runtime>);
-
-impl Answers {
-    fn new() -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("dns").enable_all().build();
-        Self(runtime.inspect_err(|error| tracing::warn!(%error, "no thread for answers of DNS")).ok())
-    }
-
-    fn handle(&self) -> Handle {
-        self.0.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone())
-    }
-}
-
-impl Drop for Answers {
-    fn drop(&mut self) {
-        // A wait for its thread would block, and an async task may drop this.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
 }
 
 impl Verifications {
@@ -70,7 +44,6 @@ impl Verifications {
         Self {
             threads: KeyedSemaphore::new(THREADS, THREADS_EACH),
             compute: Arc::new(BlockingSemaphore::new(compute_threads())),
-            answers: Arc::new(Answers::new()),
         }
     }
 
@@ -84,7 +57,7 @@ impl Verifications {
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let polled = poll_fn(|context| self.compute(|| work.as_mut().poll(context)));
-        self.answers.handle().block_on(polled)
+        dns_runtime().block_on(polled)
     }
 
     /// Computes, on a thread that may block, when there is a permit.
@@ -141,8 +114,7 @@ mod tests {
     #[test]
     fn so_many_compute_at_a_time() {
         let compute = Arc::new(BlockingSemaphore::new(2));
-        let answers = Arc::new(Answers(None));
-        let verifications = Verifications { threads: KeyedSemaphore::new(1, 1), compute, answers };
+        let verifications = Verifications { threads: KeyedSemaphore::new(1, 1), compute };
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {

@@ -2,11 +2,14 @@
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
+use posthaste_net::on_dns_thread;
 
 /// Addresses that one report goes to: RFC 7489 §6.2 requires at least two.
 const ADDRESSES_MAX: usize = 4;
 /// Domains above an author's in which a policy is looked up.
 const PARENTS_MAX: usize = 8;
+/// Records of an answer that are used. A name for reports has one.
+const RECORDS_MAX: usize = 64;
 
 /// The addresses that reports about TLS with a domain go to (RFC 8460 §3). `None` without exactly
 /// one record.
@@ -56,15 +59,19 @@ fn is_within(domain: &str, other: &str) -> bool {
     domain.strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// The texts of a name. `None` if DNS does not answer: the report is then lost, as RFC 8460 §5.3
-/// and RFC 7489 §7.2 leave it.
+/// The texts of a name, as many as are used of an answer. Empty if DNS does not answer: the
+/// report is then lost, as RFC 8460 §5.3 and RFC 7489 §7.2 leave it.
 pub(crate) async fn texts(resolver: &TokioResolver, name: &str) -> Vec<String> {
-    let Ok(found) = resolver.txt_lookup(name).await else { return Vec::new() };
-    let texts = found.answers().iter().filter_map(|record| match &record.data {
-        RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
-        _ => None,
-    });
-    texts.collect()
+    let (resolver, name) = (resolver.clone(), name.to_owned());
+    on_dns_thread(async move {
+        let Ok(found) = resolver.txt_lookup(name).await else { return Vec::new() };
+        let texts = found.answers().iter().take(RECORDS_MAX).filter_map(|record| match &record.data {
+            RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
+            _ => None,
+        });
+        texts.collect()
+    })
+    .await
 }
 
 /// The only text that begins with a version.
@@ -117,6 +124,7 @@ fn percent_decoded(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use posthaste_property::properties;
+    use posthaste_testkit::{DnsRecord, DnsServer};
     use proptest::prelude::*;
 
     use super::*;
@@ -137,6 +145,16 @@ mod tests {
         }
         let many = format!("rua={}", vec!["mailto:a@x.test"; 100].join(","));
         assert_eq!(addresses(&many).len(), ADDRESSES_MAX);
+    }
+
+    /// This runtime has neither sockets nor timers: a look-up on it panics.
+    #[test]
+    fn a_long_answer_is_read_elsewhere_and_used_in_part() {
+        let text = |n: usize| ("x.test", DnsRecord::Txt(format!("{n}")));
+        let server = DnsServer::start((0..=RECORDS_MAX).map(text));
+        let resolver = server.resolver();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(texts(&resolver, "x.test.")).len(), RECORDS_MAX);
     }
 
     #[test]

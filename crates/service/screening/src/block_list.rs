@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
+use posthaste_net::on_dns_thread;
 use tokio::task::JoinSet;
 
 use crate::verdict::{Refusal, Standing};
@@ -63,7 +64,7 @@ pub(crate) async fn query(
     let session = posthaste_metrics::current();
     for (at, list) in lists.iter().enumerate() {
         let (resolver, list) = (resolver.clone(), list.clone());
-        let question = async move { (at, one(&resolver, &list, address).await) };
+        let question = on_dns_thread(async move { (at, one(&resolver, &list, address).await) });
         questions.spawn(session.metered(question));
     }
     let mut found: Vec<(usize, String)> = Vec::new();
@@ -154,6 +155,17 @@ mod tests {
         // §2.4
         let v6 = query_name("2001:db8:1:2:3:4:567:89ab".parse().unwrap(), "ugly.example.com.");
         assert_eq!(v6, "b.a.9.8.7.6.5.0.4.0.0.0.3.0.0.0.2.0.0.0.1.0.0.0.8.b.d.0.1.0.0.2.ugly.example.com.");
+    }
+
+    /// This runtime has no sockets: a look-up on it panics.
+    #[test]
+    fn lists_are_not_asked_on_the_thread_of_the_session() {
+        let server = DnsServer::start([("1.2.0.192.bad.test", DnsRecord::A([127, 0, 0, 2]))]);
+        let resolver = Dns::new(&[server.address()], 25).unwrap().resolver().clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (lists, address) = ([list("bad.test", true, &[])], Ipv4Addr::new(192, 0, 2, 1).into());
+        let standing = runtime.block_on(query(&resolver, &lists, address, Duration::from_secs(20)));
+        assert!(matches!(standing, Standing::Refused(_)), "{standing:?}");
     }
 
     #[tokio::test]
