@@ -11,6 +11,7 @@ mod closed_pipe;
 mod cluster;
 mod command;
 mod config;
+mod data_directory;
 mod failure;
 mod logging;
 mod memory;

@@ -5,7 +5,7 @@
 //! not possible, the store is refused.
 
 use std::ffi::OsStr;
-use std::fs::{self, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -23,15 +23,18 @@ const WRITABLE: u32 = 0o022;
 const WRITABLE_BY_ALL: u32 = 0o002;
 /// A directory that everybody may use, such as `/tmp`.
 const STICKY: u32 = 0o1000;
+/// The open files of this process. A path here leads to the very file of a descriptor.
+const DESCRIPTORS: &str = "/proc/self/fd";
 /// The one name that may be a link: packs may be on another disk.
 const PACKS: &str = "packs";
 /// The beginnings of the names of what a store keeps in its directory.
-const OURS: [&str; 11] = [
+const OURS: [&str; 12] = [
     "format",
     "index",
     "packs",
     "lock",
     "imports",
+    "convert.lock",
     "reserve",
     "turn",
     "tls-",
@@ -253,8 +256,17 @@ fn take_from_present(path: &Path, permissions: u32) -> io::Result<()> {
     // So a pipe is not waited for, and a file that its owner cannot read is opened, too.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path)?;
     let mode = file.metadata()?.mode() & 0o7777 & !permissions;
-    // fchmod(2) refuses such a descriptor. This path leads to its very file.
-    fs::set_permissions(format!("/proc/self/fd/{}", file.as_raw_fd()), Permissions::from_mode(mode))
+    set_mode(&file, mode, DESCRIPTORS)
+}
+
+/// Sets the mode of an open file. fchmod(2) refuses a descriptor that neither reads nor writes.
+fn set_mode(file: &File, mode: u32, descriptors: &str) -> io::Result<()> {
+    let path = format!("{descriptors}/{}", file.as_raw_fd());
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(|error| match error.kind() {
+        // The file is there: it is open.
+        io::ErrorKind::NotFound => io::Error::other(format!("there is no {descriptors}; mount /proc")),
+        _ => error,
+    })
 }
 
 fn read(dir: &Path) -> Result<Vec<PathBuf>> {
@@ -292,7 +304,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::create_dir(path("packs")).unwrap();
-        for name in ["format", "packs/00000001.pack", "metrics.sock", "first-password", "other"] {
+        let ours = ["format", "packs/00000001.pack", "metrics.sock", "first-password", "convert.lock"];
+        for name in ours.into_iter().chain(["other"]) {
             fs::write(path(name), "x").unwrap();
             set(&path(name), 0o644);
         }
@@ -335,6 +348,7 @@ mod tests {
     #[test]
     fn root_changes_only_what_belongs_to_the_stores_owner() {
         if user() != 0 {
+            eprintln!("skipped: files of several users (run as root)");
             return;
         }
         let give = |path: &Path| std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
@@ -377,6 +391,7 @@ mod tests {
     #[test]
     fn root_refuses_its_store_where_all_users_can_write() {
         if user() != 0 {
+            eprintln!("skipped: files of several users (run as root)");
             return;
         }
         let dir = tempfile::tempdir().unwrap();
@@ -405,6 +420,21 @@ mod tests {
         set(&present, 0o644);
         take_from(&present, &fs::metadata(&seen).unwrap(), STRANGERS).unwrap();
         assert_eq!((mode(&seen), mode(&present)), (0o4777, 0o640));
+    }
+
+    /// A file that was removed meanwhile counts as closed. One that is there must not.
+    #[test]
+    fn a_file_that_stays_open_to_others_is_an_error_without_proc() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        fs::write(&path, "x").unwrap();
+        set(&path, 0o644);
+        let unmounted = dir.path().join("proc/self/fd");
+        let error = set_mode(&File::open(&path).unwrap(), 0o600, unmounted.to_str().unwrap()).unwrap_err();
+        assert_ne!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().ends_with("mount /proc"), "{error}");
+        set_mode(&File::open(&path).unwrap(), 0o600, DESCRIPTORS).unwrap();
+        assert_eq!(mode(&path), 0o600);
     }
 
     #[test]

@@ -27,6 +27,9 @@ use tokio::net::UnixListener;
 
 use crate::{ACCEPT_BACKLOG, NetError};
 
+/// Network file systems may give each file to a user of their own.
+const IN_ITS_PLACE: &str = "somebody has put another file in its place, or its file system gives it another owner; choose a directory on a local file system in which only root and the server's user can write";
+
 /// The access to a Unix socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketAccess {
@@ -158,7 +161,7 @@ impl SocketFile {
         let found = socket.metadata()?;
         let is_new = found.nlink() == 1 && found.uid() == geteuid().as_raw();
         if !found.file_type().is_socket() || !is_new {
-            return Err(io::Error::other("somebody has put another file in its place"));
+            return Err(io::Error::other(IN_ITS_PLACE));
         }
         Ok(Self { place, socket })
     }
@@ -207,7 +210,7 @@ pub(crate) fn listen(path: &Path, access: SocketAccess) -> Result<(UnixListener,
     socket.bind(&address).map_err(|error| {
         failed("the file cannot be made; let the server's user write to its directory", error)
     })?;
-    let file = SocketFile::of(place).map_err(|error| failed("the file is not there", error))?;
+    let file = SocketFile::of(place).map_err(|error| failed("the new socket cannot be used", error))?;
     file.give(access)?;
     socket.listen(ACCEPT_BACKLOG).map_err(|error| failed("listen", error))?;
     file.place.unlock();
@@ -293,7 +296,7 @@ mod tests {
             fs::remove_file(&path).unwrap();
             swap().unwrap();
             let said = SocketFile::of(Place::of(&path).unwrap()).unwrap_err().to_string();
-            assert!(said.contains("put another file in its place"), "{said}");
+            assert!(said.contains("put another file in its place") && said.contains("choose"), "{said}");
             fs::remove_file(&path).unwrap();
             drop(bound);
             // After that, and before it gets its owner and mode.

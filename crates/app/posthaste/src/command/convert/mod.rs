@@ -7,9 +7,8 @@ mod estimate;
 mod place;
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +27,12 @@ use crate::cli::{self, Convert};
 use crate::command::interruption::{Interrupted, Interruption};
 use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
+use crate::data_directory::DataDirectory;
 use crate::failure::{Failure, Result};
 use crate::open::{self, Opened};
 
+/// The name of the file that keeps other conversions out.
+const LOCK: &str = "convert.lock";
 /// Messages that are named for each reason to stay: what fits a screen.
 const NAMED_MAX: usize = 20;
 
@@ -229,17 +231,14 @@ async fn places(opened: &Opened, config: &Config, command: &Convert) -> Result<V
 }
 
 /// Keeps other conversions out until it is dropped. A host of a cluster may have no data
-/// directory: there it keeps none out. It may have one of another user, in which root follows no
-/// link.
+/// directory: there it keeps none out. It may have one of another user, who gets what root makes.
 fn lock(data: &Path) -> Result<Option<File>> {
-    let path = data.join("convert.lock");
-    let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
-    let file = match options.open(&path) {
+    let failed = |error: io::Error| Failure::Usage(format!("{}: {error}", data.join(LOCK).display()));
+    let directory = match DataDirectory::open(data) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(failed)?,
+        directory => directory.map_err(failed)?,
     };
+    let file = directory.file(LOCK).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => {
@@ -327,9 +326,12 @@ fn bar(messages: u64) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+
     use posthaste_delivery::ConvertReport;
 
-    use super::{Done, has_worked, lock};
+    use super::{Done, LOCK, has_worked, lock};
+    use crate::private;
 
     /// A host of a cluster may have no data directory.
     #[test]
@@ -343,9 +345,24 @@ mod tests {
         assert!(lock(&data.path().join("none")).unwrap().is_none());
         // A link in its place makes no file elsewhere.
         let elsewhere = data.path().join("elsewhere");
-        std::fs::remove_file(data.path().join("convert.lock")).unwrap();
-        std::os::unix::fs::symlink(&elsewhere, data.path().join("convert.lock")).unwrap();
-        assert!(lock(data.path()).is_err() && !elsewhere.exists());
+        std::fs::remove_file(data.path().join(LOCK)).unwrap();
+        symlink(&elsewhere, data.path().join(LOCK)).unwrap();
+        let refusal = lock(data.path()).unwrap_err().to_string();
+        assert!(refusal.ends_with("/convert.lock: it is a symbolic link; remove it"), "{refusal}");
+        assert!(!elsewhere.exists());
+    }
+
+    /// The server of the host runs as the owner, and refuses to start beside a file of root's.
+    #[test]
+    fn root_leaves_no_file_of_its_own_in_the_directory_of_another_user() {
+        if private::user() != 0 {
+            eprintln!("skipped: files of several users (run as root)");
+            return;
+        }
+        let data = tempfile::tempdir().unwrap();
+        chown(data.path(), Some(65_534), None).unwrap();
+        let _held = lock(data.path()).unwrap();
+        assert_eq!(std::fs::metadata(data.path().join(LOCK)).unwrap().uid(), 65_534);
     }
 
     /// After an interruption, no error names the messages that the engine refused.
