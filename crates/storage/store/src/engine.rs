@@ -220,6 +220,13 @@ pub trait Engine: Send + Sync + 'static {
     /// refused ([`crate::IN_ANOTHER_LIST`]).
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
 
+    /// Whether a mailbox that exists may be in the list of another account than this one. An
+    /// engine that makes a mailbox and its entry in one step says so of each: the caller knows
+    /// the account's own list. Others may have one that an interrupted call has made.
+    async fn may_be_of_another(&self, _account: AccountId, _mailbox: MailboxId) -> Result<bool> {
+        Ok(true)
+    }
+
     /// The heads of mailboxes, in the order of `mailboxes`; `None` for one that was removed. A
     /// mailbox that is in a list and has no commit yet has the default head.
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>>;

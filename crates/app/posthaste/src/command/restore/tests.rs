@@ -3,15 +3,17 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use posthaste_delivery::{CONVERSION, summarize};
 use posthaste_directory::{NewAccount, Policy};
 use posthaste_mail_model::{BodyId, FlagSet, MailboxId, MailboxName, NumSet, Secret, Uid, UidValidity};
 use posthaste_store::form::{Form, FormHeader, lacks_items, served_len};
+use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
     CommitOutcome, Content, DirectoryEntry, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead,
-    MailboxList, NewMessage, Row, Store, StoreOptions, Stored, set_directory_entry,
+    MailboxList, MemoryEngine, NewMessage, Row, Store, StoreOptions, Stored, set_directory_entry,
 };
 use posthaste_store_lmdb::LmdbEngine;
 use tempfile::TempDir;
@@ -240,6 +242,40 @@ async fn records_about_a_mailbox_that_is_not_in_the_list_stay_out() {
         let store = place.store();
         assert_eq!(seen(&store, account_id, mailbox).await, before);
     }
+}
+
+/// A store in which the account itself has all mailboxes that exist.
+struct OfOneAccount(Arc<dyn Engine>);
+
+impl Layer for OfOneAccount {
+    type Inner = dyn Engine;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.0
+    }
+
+    fn may_be_of_another<'this, 'all>(
+        &'this self,
+        _: AccountId,
+        _: MailboxId,
+    ) -> Pin<Box<dyn Future<Output = posthaste_store::Result<bool>> + Send + 'all>>
+    where
+        'this: 'all,
+        Self: 'all,
+    {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+/// A cluster makes a mailbox before the list that names it.
+#[tokio::test]
+async fn a_mailbox_that_an_interrupted_run_has_made_keeps_its_id() {
+    let store: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let (account, mailbox) = (AccountId(ids::new_id().unwrap()), MailboxId(ids::new_id().unwrap()));
+    inbox(&store, account, mailbox).await;
+    assert!(ids::free(&*store, account, &[mailbox]).await.unwrap().is_empty());
+    let free = ids::free(&OfOneAccount(store), account, &[mailbox]).await.unwrap();
+    assert!(free.contains(&mailbox));
 }
 
 /// The victim has no mail yet, so that no list has its id.
