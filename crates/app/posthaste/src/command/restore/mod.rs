@@ -411,6 +411,10 @@ impl RestoreJob {
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
         if let Some(fault) = faults.first() {
+            // The next run gives this one up: an earlier program may have copied a message in
+            // another way, and no run would change that.
+            underway.source.clear();
+            write(&*self.ends.to, &underway_name(&wanted.name), underway).await?;
             return Err(Failure::Incomplete(format!(
                 "{}: {fault}; the account was not made visible: run the same command again",
                 wanted.name

@@ -344,6 +344,36 @@ async fn summaries_are_those_of_the_messages_and_wrong_rows_stay_out() {
     assert_eq!(summaries, [summarize(MAIL), summarize(FORGED)]);
 }
 
+/// An earlier program copied summaries as the backup has them.
+#[tokio::test]
+async fn a_restore_that_an_earlier_program_began_in_another_way_begins_again() {
+    let place = Place::new();
+    let (store, backup) = (place.store(), place.backup());
+    let id = add(&backup, MALLORY).await.id;
+    let (mailbox, body) = (MailboxId(ids::new_id().unwrap()), BodyId(ids::new_id().unwrap()));
+    let summary = Bytes::from(summarize(MAIL));
+    for (engine, summary) in [(&backup, summary.clone()), (&store, Bytes::from_static(b"another"))] {
+        inbox(engine, id, mailbox).await;
+        append(engine, mailbox, vec![Mail(body, Bytes::from_static(MAIL), summary, 0)]).await;
+    }
+    let begun = RestoreRecord {
+        account: id.to_string(),
+        fresh: false,
+        uid_validity: Some(UidValidity::MIN.value()),
+        source: format!("{id}@0"),
+        done: false,
+        left_out: Vec::new(),
+    };
+    record(&store, &underway_name(MALLORY), &serde_json::to_string(&begun).unwrap()).await;
+    drop((store, backup));
+    let outcome = place.restore(Some(MALLORY)).await;
+    assert!(matches!(outcome, Err(Failure::Incomplete(_))), "{outcome:?}");
+    place.restore(Some(MALLORY)).await.unwrap();
+    let store = place.store();
+    let list = store.load_list(account(&store, MALLORY).await.id).await.unwrap();
+    assert_eq!(stored(&store, list.entries[0].id).await, [(body, summary)]);
+}
+
 /// All messages with one body id share its bytes, whatever account has them.
 #[tokio::test]
 async fn a_body_with_the_id_of_another_ones_neither_shows_nor_changes_it() {
