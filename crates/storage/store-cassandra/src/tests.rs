@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use posthaste_mail_model::{AccountId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity};
+use posthaste_mail_model::{
+    AccountId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
+};
 use posthaste_store::compressed;
 use posthaste_store::suite::{self, Factory, Folder, World};
 use posthaste_store::{

@@ -220,9 +220,9 @@ pub trait Engine: Send + Sync + 'static {
     /// refused ([`crate::IN_ANOTHER_LIST`]).
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
 
-    /// Whether a mailbox that exists, and is not in this account's list, may be in another one. In
-    /// an engine that makes a mailbox and its entry in one step, it may. In another engine, an
-    /// interrupted call may have made it for this account.
+    /// Whether a mailbox that exists, and is not in this account's list, may be in another one.
+    /// In an engine that makes a mailbox and its entry in one step, it may. In another engine,
+    /// an interrupted call may have made it for this account.
     async fn may_be_of_another(&self, _account: AccountId, _mailbox: MailboxId) -> Result<bool> {
         Ok(true)
     }

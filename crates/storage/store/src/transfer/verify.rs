@@ -59,8 +59,8 @@ impl Verifier {
         made.map_err(|error| StoreError::Unavailable(format!("summaries were not made: {error}")))?
     }
 
-    /// The same messages, each with a body id that has no other bytes at the target. `new_ids` are
-    /// those of the bodies that had others: copies of a message still share one (RFC 8474 §5.1).
+    /// The same messages, each with a body id that has no other bytes at the target. `new_ids`
+    /// are those of the bodies that had others: copies of a message share one (RFC 8474 §5.1).
     pub(super) async fn with_own_bodies(
         self,
         found: BTreeMap<u32, Contents>,
