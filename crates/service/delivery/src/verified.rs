@@ -51,6 +51,16 @@ mod tests {
         assert_eq!(verified_summary(&plain.before(MAIL), &row).unwrap(), summarize(MAIL));
     }
 
+    /// The summary that it has is of other bytes.
+    #[test]
+    fn a_message_that_an_earlier_program_showed_otherwise_has_no_summary() {
+        for (form, without_items) in [(Form::Rich, 0), (Form::Unconverted, Row::WITHOUT_ITEMS)] {
+            let stored = FormHeader { form, served_len: MAIL.len() as u32, digest: [0; 8] }.before(MAIL);
+            let summary = verified_summary(&stored, &row(MAIL.len() as u32 + without_items)).unwrap();
+            assert!(summary.is_empty(), "{form:?}");
+        }
+    }
+
     /// A client would take what follows a literal of a forged size for a response.
     #[test]
     fn a_row_or_a_header_with_another_size_is_damage() {

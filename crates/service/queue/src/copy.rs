@@ -110,10 +110,22 @@ async fn copy_mail(
     }
 }
 
+/// The outcome of [`restore_queue`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct RestoredQueue {
+    /// Items that wait, and are held.
+    pub held: usize,
+    /// Why items were left out, a line each.
+    pub left_out: Vec<String>,
+}
+
+/// Lines in [`RestoredQueue::left_out`], besides one for all other items.
+const LEFT_OUT_MAX: usize = 20;
+
 /// As [`copy_queue`], for a backup, which may be forged. Its items are held. An item names the
 /// body of its message, and may name any body of the store. So it gets the one that the queue has
-/// under its number. An item without such a message is left out, and so is one with an address
-/// that no command of SMTP can name.
+/// under its number. An item without such a message is left out. So is one with an address that
+/// no command of SMTP can name, and one that cannot be read.
 ///
 /// # Errors
 /// As [`copy_queue`]. [`posthaste_store::IN_ANOTHER_LIST`] if the mailbox is somebody else's.
@@ -122,35 +134,50 @@ pub async fn restore_queue(
     from: &dyn Engine,
     to: &dyn Engine,
     verifier: Verifier,
-) -> Result<usize, QueueError> {
+) -> Result<RestoredQueue, QueueError> {
+    let (mut held, mut left_out) = (0, Vec::new());
     let before = names(from).await?;
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
-        return Ok(0);
+        return Ok(RestoredQueue { held, left_out });
     }
     let transfer = Transfer::new(from, to).over_another_list(QUEUE_ACCOUNT).verified_by(verifier);
     let damaged = copy_mail(transfer, to, &before).await?;
-    let (bodies, mut count) = (bodies(to).await?, 0);
+    let bodies = bodies(to).await?;
     for name in before {
-        let entry = from.directory_entry(&name).await?;
-        let item = entry.map(|entry| restored(&entry, &bodies)).transpose()?.flatten();
-        count += usize::from(item.is_some());
+        let item = match from.directory_entry(&name).await?.map(|entry| restored(&entry, &bodies)) {
+            Some(Err(why)) => {
+                // Terminals obey control characters.
+                left_out.push(why.escape_debug().to_string());
+                None
+            }
+            item => item.and_then(Result::ok),
+        };
+        held += usize::from(item.is_some());
         set_directory_entry(to, &name, item).await?;
     }
-    damaged.map_or(Ok(count), |error| Err(error.into()))
+    if let Some(more) = left_out.len().checked_sub(LEFT_OUT_MAX).filter(|more| *more > 0) {
+        left_out.truncate(LEFT_OUT_MAX);
+        left_out.push(format!("{more} other items"));
+    }
+    damaged.map_or(Ok(RestoredQueue { held, left_out }), |error| Err(error.into()))
 }
 
-/// The record of an item out of a backup, for a store that has these bodies.
-fn restored(entry: &DirectoryEntry, bodies: &BTreeMap<u32, BodyId>) -> Result<Option<Bytes>, QueueError> {
-    let Ok(mut item) = Item::read(entry) else { return Ok(None) };
-    let Some(body) = bodies.get(&item.id).filter(|_| has_sound_addresses(&item)) else { return Ok(None) };
+/// The record of an item out of a backup, for a store that has these bodies; or why it is left
+/// out.
+fn restored(entry: &DirectoryEntry, bodies: &BTreeMap<u32, BodyId>) -> Result<Bytes, String> {
+    let mut item = Item::read(entry).map_err(|error| error.to_string())?;
+    let id = item.id;
+    let body = bodies.get(&id).ok_or_else(|| format!("item {id} has no message"))?;
+    if !has_sound_addresses(&item) {
+        return Err(format!("item {id} has an address that no command of SMTP can name"));
+    }
     (item.body, item.held) = (*body, true);
     item.pending.retain_mut(|report| {
-        let body =
-            bodies.get(&report.row).filter(|_| is_sound(&report.to) && is_sound(&report.destination));
+        let body = bodies.get(&report.row).filter(|_| is_sound(&report.to) && is_sound(&report.destination));
         report.body = body.map(BodyId::to_string).unwrap_or_default();
         body.is_some()
     });
-    item.write().map(Some)
+    item.write().map_err(|error| error.to_string())
 }
 
 /// The bodies of the queue's messages, by their numbers.
@@ -167,9 +194,21 @@ async fn bodies(engine: &dyn Engine) -> Result<BTreeMap<u32, BodyId>, StoreError
     Ok(found)
 }
 
-/// Whether an address or a destination ends where its command ends (RFC 5321 §4.1.2).
+/// Whether an address or a destination ends where its command ends. A quoted local part may have
+/// brackets (RFC 5321 §4.1.2).
 fn is_sound(address: &str) -> bool {
-    !address.contains(|c: char| c.is_control() || matches!(c, '<' | '>'))
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for c in address.chars() {
+        match c {
+            _ if c.is_control() => return false,
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = is_quoted,
+            '"' => is_quoted = !is_quoted,
+            '<' | '>' if !is_quoted => return false,
+            _ => {}
+        }
+    }
+    !is_quoted
 }
 
 fn has_sound_addresses(item: &Item) -> bool {
@@ -191,7 +230,8 @@ pub async fn compare_queues(
     if from.load_list(QUEUE_ACCOUNT).await?.entries.is_empty() {
         return Ok(Vec::new());
     }
-    differences(Transfer::new(from, to), (from, to), compare, |entry| arrive.value(entry).map(Some)).await
+    let wanted = |entry: &DirectoryEntry| arrive.value(entry).map(Some);
+    differences(Transfer::new(from, to), (from, to), compare, wanted).await
 }
 
 /// The differences after [`restore_queue`], a sentence each. All octets are compared.
@@ -209,7 +249,7 @@ pub async fn compare_restored_queue(
     }
     let transfer = Transfer::new(from, to).verified_by(verifier);
     let bodies = bodies(to).await?;
-    differences(transfer, (from, to), Compare::All, |entry| restored(entry, &bodies)).await
+    differences(transfer, (from, to), Compare::All, |entry| Ok(restored(entry, &bodies).ok())).await
 }
 
 async fn differences(

@@ -44,7 +44,8 @@ mod tests;
 mod transport;
 
 pub use copy::{
-    CopiedItems, compare_queues, compare_restored_queue, copy_queue, has_other_items, restore_queue,
+    CopiedItems, RestoredQueue, compare_queues, compare_restored_queue, copy_queue, has_other_items,
+    restore_queue,
 };
 pub use date::date_time;
 pub use dsn::{EnvelopeId, Notify, OriginalRecipient, Return, xtext};

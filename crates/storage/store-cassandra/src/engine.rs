@@ -147,6 +147,10 @@ impl Engine for CassandraEngine {
         self.lists.change(commit).await
     }
 
+    async fn may_be_of_another(&self, account: AccountId, mailbox: MailboxId) -> Result<bool> {
+        self.mailboxes.is_of_another(account, mailbox).await
+    }
+
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
         self.mailboxes.heads_of(mailboxes).await
     }

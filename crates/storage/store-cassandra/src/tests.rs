@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use posthaste_mail_model::{FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity};
+use posthaste_mail_model::{
+    AccountId, FlagSet, Id, MailboxId, MailboxName, ModSeq, NumSet, Uid, UidValidity,
+};
 use posthaste_store::compressed;
 use posthaste_store::suite::{self, Factory, Folder, World};
 use posthaste_store::{
@@ -172,6 +174,9 @@ async fn a_sweep_that_is_late_does_not_close_what_a_list_came_to_name() {
     let (id, commit) = adding(&world, random_of(late.mailboxes.cluster.new_id()));
     // Left by an earlier run that was cut off.
     late.mailboxes.create_mailbox(world.account, id).await.unwrap();
+    for (account, may_be) in [(world.account, false), (AccountId(late.mailboxes.cluster.new_id()), true)] {
+        assert_eq!(late.may_be_of_another(account, id).await.unwrap(), may_be);
+    }
     // The sweep reads the mailbox's fence and finds the list without it; then the list comes to
     // name it.
     let Partition::Open(fence) = sweeper.mailboxes.partition(id).await.unwrap() else { panic!("it is open") };

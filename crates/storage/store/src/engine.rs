@@ -220,6 +220,13 @@ pub trait Engine: Send + Sync + 'static {
     /// refused ([`crate::IN_ANOTHER_LIST`]).
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome>;
 
+    /// Whether a mailbox that exists, and is not in this account's list, may be in another one.
+    /// In an engine that makes a mailbox and its entry in one step, it may. In another engine,
+    /// an interrupted call may have made it for this account.
+    async fn may_be_of_another(&self, _account: AccountId, _mailbox: MailboxId) -> Result<bool> {
+        Ok(true)
+    }
+
     /// The heads of mailboxes, in the order of `mailboxes`; `None` for one that was removed. A
     /// mailbox that is in a list and has no commit yet has the default head.
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>>;

@@ -8,7 +8,8 @@ use super::*;
 use crate::error::QueueError;
 use crate::item::Item;
 use crate::{
-    CopiedItems, compare_queues, compare_restored_queue, copy_queue, has_other_items, restore_queue,
+    CopiedItems, RestoredQueue, compare_queues, compare_restored_queue, copy_queue, has_other_items,
+    restore_queue,
 };
 
 fn engine(world: &World) -> Arc<dyn Engine> {
@@ -117,12 +118,19 @@ async fn an_item_out_of_a_backup_has_the_message_of_its_number() {
     let body = forged[0].body;
     forged[0].body = BodyId(Id::new(1, 1));
     forged[1].recipients[0].address = "b@y.test>\r\nRCPT TO:<victim@y.test".into();
+    // This is an address.
+    forged[2].recipients[0].address = r#""c\">d"@z.test"#.into();
     for (record, item) in records.iter().zip(&forged) {
         set_directory_entry(&*from, &record.name, Some(item.write().unwrap())).await.unwrap();
     }
     let verifier = Verifier { summarize: verified_summary, new_id: || Ok(Id::new(7, 7)) };
+    // Whoever restores it hears of each item that is left out.
+    set_directory_entry(&*from, "queue/0000000009", Some("of \u{1b}".into())).await.unwrap();
     for _ in 0..2 {
-        assert_eq!(restore_queue(&*from, &*to, verifier).await.unwrap(), 2);
+        let RestoredQueue { held, left_out } = restore_queue(&*from, &*to, verifier).await.unwrap();
+        assert_eq!((held, left_out.len()), (2, 2), "{left_out:?}");
+        assert!(left_out[0].contains("no command of SMTP can name"), "{left_out:?}");
+        assert!(left_out[1].contains("queue/0000000009 cannot be read"), "{left_out:?}");
         assert_eq!(compare_restored_queue(&*from, &*to, verifier).await.unwrap(), [""; 0]);
     }
     let there = to.directory_scan("queue/", None, 9).await.unwrap();

@@ -82,7 +82,9 @@ impl Mailboxes {
         for attempt in 0..RESTARTS_MAX {
             match self.partition(mailbox).await? {
                 Partition::Open(_) => {
-                    self.refuse_of_another(account, mailbox).await?;
+                    if self.is_of_another(account, mailbox).await? {
+                        return Err(IN_ANOTHER_LIST);
+                    }
                     if self.fence(mailbox).await? {
                         return Ok(());
                     }
@@ -100,16 +102,13 @@ impl Mailboxes {
         Err(StoreError::Busy)
     }
 
-    /// Refuses a mailbox whose partition was made for another account: its list may have it. The
+    /// Whether a mailbox's partition was made for another account: its list may have it. The
     /// account of a partition never changes.
-    async fn refuse_of_another(&self, account: AccountId, mailbox: MailboxId) -> Result<()> {
+    pub(crate) async fn is_of_another(&self, account: AccountId, mailbox: MailboxId) -> Result<bool> {
         type Columns = (Option<Vec<u8>>,);
         let values = (&mailbox.0.to_bytes()[..],);
         let found = self.cluster.read::<Columns>(&self.cluster.statements.mailbox.owner, values).await?;
-        match found.into_iter().next() {
-            Some((Some(owner),)) if owner != account.0.to_bytes() => Err(IN_ANOTHER_LIST),
-            _ => Ok(()),
-        }
+        Ok(matches!(found.into_iter().next(), Some((Some(owner),)) if owner != account.0.to_bytes()))
     }
 
     fn creation(&self, account: AccountId, mailbox: MailboxId) -> Batch<'_> {

@@ -110,6 +110,7 @@ layer_of! {
     directory_commit<>(change: DirectoryChange) -> CommitOutcome;
     load_list<>(account: AccountId) -> MailboxList;
     commit_list<>(commit: ListCommit) -> CommitOutcome;
+    may_be_of_another<>(account: AccountId, mailbox: MailboxId) -> bool;
     heads<'mailboxes>(mailboxes: &'mailboxes [MailboxId]) -> Vec<Option<MailboxHead>>;
     load<'rows>(mailbox: MailboxId, rows: &'rows mut (dyn for<'r> FnMut(&'r [Row]) + Send)) -> MailboxHead;
     changes_since<>(mailbox: MailboxId, since: ModSeq) -> Changes;

@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Uid};
 
 pub use self::audit::Compare;
 use self::earlier::{EARLIER, refuse_earlier};
@@ -57,6 +57,8 @@ pub struct Transfer<'e> {
     other_list: Option<AccountId>,
     /// Proves what the source says; `None` for a source that is trusted.
     verifier: Option<Verifier>,
+    /// The bodies that have another id at the target, by their ids in the source.
+    new_ids: Mutex<BTreeMap<BodyId, BodyId>>,
 }
 
 /// UIDs of a mailbox that a copy leaves out.
@@ -94,7 +96,8 @@ impl<'e> Transfer<'e> {
     /// From one engine to another. The other must not be written to by anyone else in the accounts
     /// that are copied.
     pub fn new(from: &'e dyn Engine, to: &'e dyn Engine) -> Self {
-        Self { from, to, targets: None, left_out: None, other_list: None, verifier: None }
+        let new_ids = Mutex::default();
+        Self { from, to, targets: None, left_out: None, other_list: None, verifier: None, new_ids }
     }
 
     /// Messages that the source cannot read are left out, and everything else is copied. This is
@@ -385,7 +388,7 @@ impl<'e> Transfer<'e> {
         for batch in batches(&lacking.new) {
             let mut contents = self.contents(id, batch).await?;
             if let Some(verifier) = self.verifier {
-                contents = verifier.with_own_bodies(contents, self.to).await?;
+                contents = verifier.with_own_bodies(contents, self.to, &self.new_ids).await?;
             }
             writer.append(batch, contents, &rows).await?;
             progress(batch.len() as u64);

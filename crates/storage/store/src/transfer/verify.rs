@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq};
 
 use super::read::BODIES_AT_ONCE;
@@ -58,11 +59,13 @@ impl Verifier {
         made.map_err(|error| StoreError::Unavailable(format!("summaries were not made: {error}")))?
     }
 
-    /// The same messages, each with a body id that has no other bytes at the target.
+    /// The same messages, each with a body id that has no other bytes at the target. `new_ids`
+    /// are those of the bodies that had others: copies of a message share one (RFC 8474 §5.1).
     pub(super) async fn with_own_bodies(
         self,
         found: BTreeMap<u32, Contents>,
         to: &dyn Engine,
+        new_ids: &Mutex<BTreeMap<BodyId, BodyId>>,
     ) -> Result<BTreeMap<u32, Contents>> {
         let own = |(uid, mut one): (u32, Contents)| async move {
             if to.has_body(one.body).await? {
@@ -72,12 +75,24 @@ impl Verifier {
                     Err(error) => return Err(error),
                 };
                 if !is_same {
-                    one.body = BodyId((self.new_id)()?);
+                    one.body = self.new_id_of(one.body, &mut new_ids.lock())?;
                 }
             }
             Ok((uid, one))
         };
         stream::iter(found).map(own).buffered(BODIES_AT_ONCE).try_collect().await
+    }
+
+    /// The new id of a body: the one that it has already, if it has one.
+    fn new_id_of(self, body: BodyId, new_ids: &mut BTreeMap<BodyId, BodyId>) -> Result<BodyId> {
+        match new_ids.get(&body) {
+            Some(known) => Ok(*known),
+            None => {
+                let new = BodyId((self.new_id)()?);
+                new_ids.insert(body, new);
+                Ok(new)
+            }
+        }
     }
 }
 

@@ -56,11 +56,20 @@ pub(super) async fn of_accounts(engine: &dyn Engine) -> Result<BTreeSet<AccountI
     Ok(found)
 }
 
-/// Those of some mailboxes of a backup that may keep their ids in a store.
-async fn free(to: &dyn Engine, ids: &[MailboxId]) -> Result<BTreeSet<MailboxId>> {
-    let heads = to.heads(ids).await?;
-    let free = ids.iter().zip(heads).filter(|(id, head)| head.is_none() && !is_reserved(id.0));
-    Ok(free.map(|(id, _)| *id).collect())
+/// Those of some mailboxes of a backup that may keep their ids in the list of an account of a
+/// store. An interrupted run may have made them for this account.
+pub(super) async fn free(
+    to: &dyn Engine,
+    account: AccountId,
+    ids: &[MailboxId],
+) -> Result<BTreeSet<MailboxId>> {
+    let mut free = BTreeSet::new();
+    for (id, head) in ids.iter().zip(to.heads(ids).await?) {
+        if !is_reserved(id.0) && (head.is_none() || !to.may_be_of_another(account, *id).await?) {
+            free.insert(*id);
+        }
+    }
+    Ok(free)
 }
 
 /// Refuses the queue of a backup if its mailbox has the id of somebody else's.
@@ -68,7 +77,7 @@ pub(super) async fn refuse_queue_of_others(from: &dyn Engine, to: &dyn Engine) -
     let (list, known) = (from.load_list(QUEUE_ACCOUNT).await?, to.load_list(QUEUE_ACCOUNT).await?);
     let is_new = |id: &MailboxId| known.entries.iter().all(|entry| entry.id != *id);
     let new: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).filter(is_new).collect();
-    match free(to, &new).await?.len() == new.len() {
+    match free(to, QUEUE_ACCOUNT, &new).await?.len() == new.len() {
         true => Ok(()),
         false => Err(Failure::Incomplete(
             "mail that waited to be sent was left out: an account has a mailbox of the id that the queue has in \
@@ -199,7 +208,7 @@ impl RestoreJob {
         }
         let new = list.entries.iter().filter(|entry| known.find(&entry.name).is_none());
         let new: Vec<MailboxId> = new.map(|entry| entry.id).filter(|_| !underway.fresh).collect();
-        let free = free(&*self.ends.to, &new).await?;
+        let free = free(&*self.ends.to, there, &new).await?;
         if free.len() < new.len() {
             println!(
                 "{}: {} mailboxes get new ids: here their own are those of other mailboxes, or the server's",

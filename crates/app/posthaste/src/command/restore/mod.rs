@@ -49,7 +49,9 @@ use posthaste_directory::{
     print_fingerprint,
 };
 use posthaste_mail_model::{AccountId, Id, ModSeq};
-use posthaste_queue::{QUEUE_ACCOUNT, QueueError, compare_restored_queue, has_other_items, restore_queue};
+use posthaste_queue::{
+    QUEUE_ACCOUNT, QueueError, RestoredQueue, compare_restored_queue, has_other_items, restore_queue,
+};
 use posthaste_store::{Compare, LeftOut, Verifier};
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +82,9 @@ struct QueueUnderway {
     /// The instant of the backup, unix milliseconds.
     source: u64,
     done: bool,
+    /// Why items were left out, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
 }
 
 /// Proves what a backup says of its messages.
@@ -130,7 +135,11 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
             Err(error) if is_damage(&error) => {
                 damaged.push(format!("left out: the mail that waits to be sent, from this item on: {error}"))
             }
-            outcome => outcome?,
+            left_out => {
+                damaged.extend(
+                    left_out?.iter().map(|why| format!("left out: mail that waits to be sent: {why}")),
+                );
+            }
         }
     }
     conclude(&damaged, &backup)
@@ -325,42 +334,46 @@ impl RestoreJob {
         Ok(damaged)
     }
 
-    /// Restores the mail that waited to be sent. All of it is held.
-    async fn restore_queue(&self) -> Result<()> {
+    /// Restores the mail that waited to be sent. All of it is held. Returns why items were left
+    /// out, a line each.
+    async fn restore_queue(&self) -> Result<Vec<String>> {
         let (from, to) = (&*self.ends.from, &*self.ends.to);
-        if from.directory_scan("queue/", None, 1).await?.is_empty() {
-            return Ok(());
+        if from.directory_names("queue/", None, 1).await?.is_empty() {
+            return Ok(Vec::new());
         }
         let source = last_run(from).await?.map_or(0, |run| run.begun);
         let known = match to.directory_entry(QUEUE_UNDERWAY).await? {
             Some(entry) => Some(parse::<QueueUnderway>(QUEUE_UNDERWAY, &entry.value)?),
             None => None,
         };
-        if known.as_ref().is_some_and(|known| known.done && known.source == source) {
-            return Ok(());
+        let known = known.filter(|known| known.source == source);
+        let is_ours = known.is_some();
+        if let Some(QueueUnderway { done: true, left_out, .. }) = known {
+            return Ok(left_out);
         }
-        let is_ours = known.is_some_and(|known| !known.done && known.source == source);
         let is_new = to.load_list(QUEUE_ACCOUNT).await?.version == ModSeq::ZERO;
         if !(is_new || is_ours) || has_other_items(from, to).await? {
             println!(
                 "mail that waited to be sent was left out, as the store has a queue of its own; `posthaste queue list --data \
                  BACKUP` lists it"
             );
-            return Ok(());
+            return Ok(Vec::new());
         }
         ids::refuse_queue_of_others(from, to).await?;
-        write(to, QUEUE_UNDERWAY, &QueueUnderway { source, done: false }).await?;
-        let items = restore_queue(from, to, VERIFIER).await?;
+        let mut underway = QueueUnderway { source, done: false, left_out: Vec::new() };
+        write(to, QUEUE_UNDERWAY, &underway).await?;
+        let RestoredQueue { held, left_out } = restore_queue(from, to, VERIFIER).await?;
         let faults = compare_restored_queue(from, to, VERIFIER).await?;
         if let Some(fault) = faults.first() {
             return Err(Failure::Incomplete(format!("{fault}; run the same command again")));
         }
-        write(to, QUEUE_UNDERWAY, &QueueUnderway { source, done: true }).await?;
+        (underway.done, underway.left_out) = (true, left_out);
+        write(to, QUEUE_UNDERWAY, &underway).await?;
         println!(
-            "{items} messages that waited to be sent are held, as some may have been sent since; see `posthaste queue list` \
+            "{held} messages that waited to be sent are held, as some may have been sent since; see `posthaste queue list` \
              and `posthaste queue release`"
         );
-        Ok(())
+        Ok(underway.left_out)
     }
 
     /// Restores an account. Returns the messages that the backup cannot read, a line for each
@@ -398,6 +411,10 @@ impl RestoreJob {
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;
         if let Some(fault) = faults.first() {
+            // The next run gives this one up: an earlier program may have copied a message in
+            // another way, and no run would change that.
+            underway.source.clear();
+            write(&*self.ends.to, &underway_name(&wanted.name), underway).await?;
             return Err(Failure::Incomplete(format!(
                 "{}: {fault}; the account was not made visible: run the same command again",
                 wanted.name

@@ -3,15 +3,17 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use bytes::Bytes;
 use posthaste_delivery::{CONVERSION, summarize};
 use posthaste_directory::{NewAccount, Policy};
 use posthaste_mail_model::{BodyId, FlagSet, MailboxId, MailboxName, NumSet, Secret, Uid, UidValidity};
 use posthaste_store::form::{Form, FormHeader, lacks_items, served_len};
+use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
     CommitOutcome, Content, DirectoryEntry, Engine, ListCommit, MailboxCommit, MailboxEntry, MailboxHead,
-    MailboxList, NewMessage, Row, Store, StoreOptions, Stored, set_directory_entry,
+    MailboxList, MemoryEngine, NewMessage, Row, Store, StoreOptions, Stored, set_directory_entry,
 };
 use posthaste_store_lmdb::LmdbEngine;
 use tempfile::TempDir;
@@ -242,6 +244,40 @@ async fn records_about_a_mailbox_that_is_not_in_the_list_stay_out() {
     }
 }
 
+/// A store in which the account itself has all mailboxes that exist.
+struct OfOneAccount(Arc<dyn Engine>);
+
+impl Layer for OfOneAccount {
+    type Inner = dyn Engine;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.0
+    }
+
+    fn may_be_of_another<'this, 'all>(
+        &'this self,
+        _: AccountId,
+        _: MailboxId,
+    ) -> Pin<Box<dyn Future<Output = posthaste_store::Result<bool>> + Send + 'all>>
+    where
+        'this: 'all,
+        Self: 'all,
+    {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+/// A cluster makes a mailbox before the list that names it.
+#[tokio::test]
+async fn a_mailbox_that_an_interrupted_run_has_made_keeps_its_id() {
+    let store: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let (account, mailbox) = (AccountId(ids::new_id().unwrap()), MailboxId(ids::new_id().unwrap()));
+    inbox(&store, account, mailbox).await;
+    assert!(ids::free(&*store, account, &[mailbox]).await.unwrap().is_empty());
+    let free = ids::free(&OfOneAccount(store), account, &[mailbox]).await.unwrap();
+    assert!(free.contains(&mailbox));
+}
+
 /// The victim has no mail yet, so that no list has its id.
 #[tokio::test]
 async fn an_account_with_the_id_of_another_one_gets_its_own() {
@@ -308,6 +344,36 @@ async fn summaries_are_those_of_the_messages_and_wrong_rows_stay_out() {
     assert_eq!(summaries, [summarize(MAIL), summarize(FORGED)]);
 }
 
+/// An earlier program copied summaries as the backup has them.
+#[tokio::test]
+async fn a_restore_that_an_earlier_program_began_in_another_way_begins_again() {
+    let place = Place::new();
+    let (store, backup) = (place.store(), place.backup());
+    let id = add(&backup, MALLORY).await.id;
+    let (mailbox, body) = (MailboxId(ids::new_id().unwrap()), BodyId(ids::new_id().unwrap()));
+    let summary = Bytes::from(summarize(MAIL));
+    for (engine, summary) in [(&backup, summary.clone()), (&store, Bytes::from_static(b"another"))] {
+        inbox(engine, id, mailbox).await;
+        append(engine, mailbox, vec![Mail(body, Bytes::from_static(MAIL), summary, 0)]).await;
+    }
+    let begun = RestoreRecord {
+        account: id.to_string(),
+        fresh: false,
+        uid_validity: Some(UidValidity::MIN.value()),
+        source: format!("{id}@0"),
+        done: false,
+        left_out: Vec::new(),
+    };
+    record(&store, &underway_name(MALLORY), &serde_json::to_string(&begun).unwrap()).await;
+    drop((store, backup));
+    let outcome = place.restore(Some(MALLORY)).await;
+    assert!(matches!(outcome, Err(Failure::Incomplete(_))), "{outcome:?}");
+    place.restore(Some(MALLORY)).await.unwrap();
+    let store = place.store();
+    let list = store.load_list(account(&store, MALLORY).await.id).await.unwrap();
+    assert_eq!(stored(&store, list.entries[0].id).await, [(body, summary)]);
+}
+
 /// All messages with one body id share its bytes, whatever account has them.
 #[tokio::test]
 async fn a_body_with_the_id_of_another_ones_neither_shows_nor_changes_it() {
@@ -326,14 +392,18 @@ async fn a_body_with_the_id_of_another_ones_neither_shows_nor_changes_it() {
         let mallory = add(&backup, MALLORY).await;
         let own = MailboxId(ids::new_id().unwrap());
         inbox(&backup, mallory.id, own).await;
-        append(&backup, own, vec![Mail(hers, forged.clone(), Bytes::new(), 0)]).await;
+        for _ in 0..2 {
+            append(&backup, own, vec![Mail(hers, forged.clone(), Bytes::new(), 0)]).await;
+        }
         drop((store, backup));
         place.restore(Some(MALLORY)).await.unwrap();
         let store = place.store();
         assert_eq!(seen(&store, account_id, mailbox).await, before);
         let found = stored(&store, own).await;
-        let [(restored, _)] = &found[..] else { panic!("one message: {found:?}") };
+        let [(restored, _), (copy, _)] = &found[..] else { panic!("two messages: {found:?}") };
         assert_ne!(*restored, hers);
+        // As in the backup.
+        assert_eq!(copy, restored);
         assert_eq!(body(&store, *restored).await, forged);
     }
 }
