@@ -253,8 +253,8 @@ impl Queue {
         reserved.map(Some).ok_or_else(full)
     }
 
-    /// Removes items of a message that is refused, because the client will send it again. Its rows
-    /// that no record names go, too. Otherwise they would count until the next start.
+    /// Removes items of a message that is refused, because the client will send it again. Its
+    /// rows that no record names go, too. Otherwise they would count until the next start.
     async fn withdraw(&self, items: &[Item], rows: &[Uid]) {
         // The records of the last ones were not written.
         let mut unnamed: Vec<ItemId> = rows.iter().skip(items.len()).map(|row| row.value()).collect();

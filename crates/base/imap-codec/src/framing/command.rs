@@ -493,14 +493,16 @@ mod tests {
         fn frames_are_those_of_a_stream_that_is_there_at_once(
             stream in prop::collection::vec(one_of![
                 4 => prop::sample::select(vec![
-                    "a ", "APPEND ", "UID ", "REPLACE 1 ", "x ", "\"y z\" ", "annotation ", "URL ", "\r\n", "\n",
+                    "a ", "APPEND ", "UID ", "REPLACE 1 ", "x ", "\"y z\" ", "annotation ", "URL ",
+                    "\r\n", "\n",
                 ]),
                 3 => prop::sample::select(vec!["{3}\r\n", "{2+}\r\n", "~{0+}\r\n", "{1}\n", "{9+}\r\n"]),
             ], 0..40),
             cuts in prop::collection::vec(1usize..9, 1..9),
         ) {
             let stream = stream.concat().into_bytes();
-            let (mut framer, mut buffer, mut frames) = (CommandFramer::default(), BytesMut::new(), Vec::new());
+            let (mut framer, mut buffer) = (CommandFramer::default(), BytesMut::new());
+            let mut frames = Vec::new();
             let (mut left, mut cuts) = (&stream[..], cuts.iter().cycle());
             while let Some(cut) = cuts.next().filter(|_| !left.is_empty()) {
                 let (piece, rest) = left.split_at(left.len().min(*cut));
