@@ -1,7 +1,7 @@
 //! Bytes of a client on their way through the framer and the parser. For fuzz targets, and for the
 //! test below.
 
-use crate::syntax::{Framed, Framer, parse, parse_string};
+use crate::syntax::{Framed, Framer, LITERALS_MAX, literal_at_end, parse, parse_string};
 
 /// Octets that a command may have here.
 const COMMAND_LEN_MAX: usize = 4096;
@@ -10,8 +10,30 @@ const COMMAND_LEN_MAX: usize = 4096;
 /// not.
 pub fn stream(data: &[u8]) {
     let Some((&first, stream)) = data.split_first() else { return };
-    let step = usize::from(first) + 1;
-    assert_eq!(commands(stream, step), commands(stream, stream.len().max(1)));
+    let expected = plain_commands(stream);
+    for step in [1, usize::from(first) + 1, stream.len().max(1)] {
+        assert_eq!(commands(stream, step), expected, "{step}");
+    }
+}
+
+/// What [`commands`] returns, of a stream that is there at once.
+fn plain_commands(stream: &[u8]) -> Vec<usize> {
+    let (mut ends, mut start, mut line, mut literals) = (Vec::new(), 0, 0, 0);
+    while let Some(rest) = stream.get(line..)
+        && let Some(at) = rest.iter().position(|octet| *octet == b'\n')
+    {
+        let end = line + at + 1;
+        let Some(room) = COMMAND_LEN_MAX.checked_sub(end - start) else { break };
+        match literal_at_end(&rest[..=at]) {
+            Some(octets) if octets > room as u64 || literals == LITERALS_MAX => break,
+            Some(octets) => (line, literals) = (end + octets as usize, literals + 1),
+            None => {
+                ends.push(end);
+                (start, line, literals) = (end, end, 0);
+            }
+        }
+    }
+    ends
 }
 
 /// The ends of the commands of a stream that comes in pieces, up to the first one that is too

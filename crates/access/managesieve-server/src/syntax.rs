@@ -11,7 +11,7 @@ pub(crate) const USER_LEN_MAX: usize = SCRIPT_BYTES_MAX + 4 * 1024;
 const ARGUMENTS_MAX: usize = 4;
 
 /// Literals of a command at most. No command has more strings: RFC 5804 §2.
-const LITERALS_MAX: usize = 2;
+pub(crate) const LITERALS_MAX: usize = 2;
 
 /// The extent to which a command has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Framer {
 }
 
 /// The size of a literal that a line ends with: `{12+}`. RFC 5804 §4: clients send no others.
-fn literal_at_end(line: &[u8]) -> Option<u64> {
+pub(crate) fn literal_at_end(line: &[u8]) -> Option<u64> {
     let line = line.strip_suffix(b"+}\r\n")?;
     let digits = line.get(line.iter().rposition(|byte| *byte == b'{')? + 1..)?;
     if digits.is_empty() || digits.len() > 10 || !digits.iter().all(u8::is_ascii_digit) {

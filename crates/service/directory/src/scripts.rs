@@ -214,11 +214,9 @@ impl Scripts {
         .await?;
         // Last: a crash before leaves two scripts, and never an active one that is not there.
         self.write(&key(account.id, from), None).await?;
-        if self.is_active(account, from).await? {
-            // Another session activated it in between.
-            self.replace_active(account, from, Some(to)).await?;
-        }
-        Ok(())
+        // This counts once more: a delivery may have read the script under its old name, for one
+        // that includes it. And another session may have activated that name in between.
+        self.replace_active(account, from, Some(to)).await
     }
 
     /// Makes a script the active one; `None`: none is.
@@ -388,6 +386,7 @@ impl Scripts {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
     use crate::testing::{add, directory, other_process};
@@ -450,6 +449,34 @@ mod tests {
         directory.scripts().rename(&account, "a", "c").await.unwrap();
         assert_eq!(active().await.unwrap().as_deref(), Some("c"));
         assert_eq!(directory.scripts().names(id).await.unwrap(), ["c", "d"]);
+    }
+
+    /// Compiled scripts are kept under the count, and other scripts may include this one.
+    #[tokio::test]
+    async fn a_script_that_is_read_before_it_changes_is_not_kept() {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let account = directory.account("ana@example.org").await.unwrap().unwrap();
+        let scripts = directory.scripts();
+        scripts.put(&account, "a", "keep;").await.unwrap();
+        for step in 0..3 {
+            let name = if step < 2 { "a" } else { "b" };
+            // A delivery just before the script of this name changes.
+            let (other, seen) = (other_process(&records), Arc::new(AtomicU64::new(0)));
+            let note = Arc::clone(&seen);
+            records.before(&key(account.id, name), async move {
+                let account = other.account("ana@example.org").await.unwrap().unwrap();
+                note.store(account.scripts.changes, Ordering::SeqCst);
+            });
+            match step {
+                0 => scripts.put(&account, "a", "stop;").await.unwrap(),
+                1 => scripts.rename(&account, "a", "b").await.unwrap(),
+                _ => scripts.remove(&account, "b").await.unwrap(),
+            }
+            let now = directory.account("ana@example.org").await.unwrap().unwrap().scripts.changes;
+            let before = seen.load(Ordering::SeqCst);
+            assert!(before > 0 && now > before, "{step}: {before} and {now}");
+        }
     }
 
     #[tokio::test]

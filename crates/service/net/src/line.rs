@@ -75,13 +75,22 @@ impl LineReader {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::{one_of, properties};
+    use proptest::prelude::*;
+
     use super::*;
 
-    /// The lines of an input that comes in pieces of `step` octets, and an error as text.
-    fn lines(input: &[u8], step: usize) -> Vec<String> {
+    const LINE_MAX: usize = 6;
+    const SKIP_MAX: usize = 12;
+
+    /// The lines of an input that comes in pieces of these lengths, and an error as text.
+    fn lines(input: &[u8], cuts: &[usize]) -> Vec<String> {
         let (mut read, mut lines) = (BytesMut::new(), Vec::new());
-        let mut reader = LineReader::new(6, 12);
-        for piece in input.chunks(step) {
+        let mut reader = LineReader::new(LINE_MAX, SKIP_MAX);
+        let (mut left, mut cuts) = (input, cuts.iter().cycle());
+        while let Some(cut) = cuts.next().filter(|_| !left.is_empty()) {
+            let (piece, rest) = left.split_at(left.len().min(*cut));
+            left = rest;
             read.extend_from_slice(piece);
             loop {
                 lines.push(match reader.take(&mut read) {
@@ -90,10 +99,50 @@ mod tests {
                     Ok(other) => format!("{other:?}"),
                     Err(error) => return [lines, vec![error.to_string()]].concat(),
                 });
-                reader = LineReader::new(6, 12);
+                reader = LineReader::new(LINE_MAX, SKIP_MAX);
             }
         }
         lines
+    }
+
+    /// The same of an input that is there at once.
+    fn plain_lines(input: &[u8]) -> Vec<String> {
+        let (mut lines, mut left) = (Vec::new(), input);
+        loop {
+            let end = left.iter().position(|octet| *octet == b'\n');
+            // A line that is too long is skipped by its longest length at a time.
+            let skipped = end.unwrap_or(left.len()) / LINE_MAX * LINE_MAX;
+            if skipped > SKIP_MAX {
+                lines.push(NetError::InputFull { max: SKIP_MAX }.to_string());
+                return lines;
+            }
+            let Some(end) = end else { return lines };
+            let (line, rest) = left.split_at(end + 1);
+            left = rest;
+            lines.push(match line.strip_suffix(b"\r\n") {
+                _ if skipped > 0 => "TooLong".to_owned(),
+                Some(line) => String::from_utf8(line.to_vec()).expect("ASCII"),
+                None => "BareLf".to_owned(),
+            });
+        }
+    }
+
+    properties! {
+        #[test]
+        fn lines_are_the_same_however_they_come(
+            input in prop::collection::vec(
+                one_of![
+                    3 => prop::sample::select(vec!["\r\n", "\n", "\r"]).prop_map(str::to_owned),
+                    2 => "[a-z]{1,4}",
+                    1 => "[a-z]{5,20}",
+                ],
+                0..12,
+            ),
+            cuts in prop::collection::vec(1usize..9, 1..9),
+        ) {
+            let input = input.concat().into_bytes();
+            prop_assert_eq!(lines(&input, &cuts), plain_lines(&input));
+        }
     }
 
     #[test]
@@ -112,14 +161,15 @@ mod tests {
 
     #[test]
     fn lines_end_with_crlf_and_have_a_limit() {
-        let error = NetError::InputFull { max: 12 }.to_string();
+        let error = NetError::InputFull { max: SKIP_MAX }.to_string();
         for step in [1, 2, 5, 100] {
-            assert_eq!(lines(b"a\r\n\r\nbcde\r\nf", step), ["a", "", "bcde"], "{step}");
-            assert_eq!(lines(b"a\n\nb\r\n", step), ["BareLf", "BareLf", "b"], "{step}");
+            let lines = |input: &[u8]| lines(input, &[step]);
+            assert_eq!(lines(b"a\r\n\r\nbcde\r\nf"), ["a", "", "bcde"], "{step}");
+            assert_eq!(lines(b"a\n\nb\r\n"), ["BareLf", "BareLf", "b"], "{step}");
             // Six octets with CR LF are the most.
-            assert_eq!(lines(b"abcde\r\nx\r\n", step), ["TooLong", "x"], "{step}");
-            assert_eq!(lines(b"abcdefghijk\r\nx\r\n", step), ["TooLong", "x"], "{step}");
-            assert_eq!(lines(b"x\r\nabcdefghijklmnopqrs\r\n", step), ["x", error.as_str()], "{step}");
+            assert_eq!(lines(b"abcde\r\nx\r\n"), ["TooLong", "x"], "{step}");
+            assert_eq!(lines(b"abcdefghijk\r\nx\r\n"), ["TooLong", "x"], "{step}");
+            assert_eq!(lines(b"x\r\nabcdefghijklmnopqrs\r\n"), ["x", error.as_str()], "{step}");
         }
     }
 }

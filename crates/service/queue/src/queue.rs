@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::Delivery;
 use posthaste_directory::unix_time;
-use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet};
+use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet, Uid};
 use posthaste_net::freed_elsewhere;
 use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Mailbox, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -183,7 +183,7 @@ impl Queue {
                 // It may be there anyway: an answer of the engine can be lost.
                 item.version = 1;
                 items.push(item);
-                self.withdraw(&items).await;
+                self.withdraw(&items, &appended.uids).await;
                 return Err(error);
             }
             items.push(item);
@@ -253,14 +253,28 @@ impl Queue {
         reserved.map(Some).ok_or_else(full)
     }
 
-    /// Removes items of a message that is refused, because the client will send it again.
-    async fn withdraw(&self, items: &[Item]) {
+    /// Removes items of a message that is refused, because the client will send it again. Its
+    /// rows that no record names go, too. Otherwise they would count until the next start.
+    async fn withdraw(&self, items: &[Item], rows: &[Uid]) {
+        // The records of the last ones were not written.
+        let mut unnamed: Vec<ItemId> = rows.iter().skip(items.len()).map(|row| row.value()).collect();
         for item in items {
-            if let Err(error) = self.remove(item).await
-                && !matches!(error, QueueError::Busy(_))
-            {
-                tracing::error!(id = item.id, %error, "a message that was refused stays in the queue");
+            match self.remove(item).await {
+                Ok(()) => {}
+                // It was not written, or somebody has changed it since.
+                Err(QueueError::Busy(_)) => {
+                    if let Ok(None) = self.item(item.id).await {
+                        unnamed.push(item.id);
+                    }
+                }
+                // A row whose record may be there stays.
+                Err(error) => {
+                    tracing::error!(id = item.id, %error, "a message that was refused stays in the queue");
+                }
             }
+        }
+        if let Err(error) = self.remove_messages(&unnamed.into_iter().collect()).await {
+            tracing::warn!(%error, "a message that was refused counts in the queue until the next start");
         }
     }
 

@@ -459,6 +459,70 @@ mod tests {
         assert_eq!(framer.next_frame(&mut buffer), Some(command("b NOOP\r\n")));
     }
 
+    /// The length of a command up to a frame; of a literal, its size and message, too.
+    type Frame = (usize, Option<(u64, Option<IncomingMessage>)>);
+
+    /// The frames of a stream that is there at once. All literals are accepted.
+    fn plain_frames(stream: &[u8]) -> Vec<Frame> {
+        let (mut frames, mut start, mut line) = (Vec::new(), 0, 0);
+        let (mut before, mut has_others) = (0, false);
+        while let Some(rest) = stream.get(line..)
+            && let Some(at) = rest.iter().position(|octet| *octet == b'\n')
+        {
+            let end = line + at + 1;
+            let command = &stream[start..end];
+            let Some(header) = literal_header(&stream[line..end]) else {
+                frames.push((command.len(), None));
+                (start, line, before, has_others) = (end, end, 0, false);
+                continue;
+            };
+            let append = head(command).append;
+            has_others |= append && incoming::names_other_literal(&stream[line..end]);
+            let is_message = append && !has_others;
+            let message = is_message.then(|| IncomingMessage::of(command, before)).flatten();
+            frames.push((command.len(), Some((header.size, message))));
+            before += header.size;
+            line = end.saturating_add(usize::try_from(header.size).unwrap_or(usize::MAX));
+        }
+        frames
+    }
+
+    properties! {
+        /// What was read of a command before is what would be read again.
+        #[test]
+        fn frames_are_those_of_a_stream_that_is_there_at_once(
+            stream in prop::collection::vec(one_of![
+                4 => prop::sample::select(vec![
+                    "a ", "APPEND ", "UID ", "REPLACE 1 ", "x ", "\"y z\" ", "annotation ", "URL ",
+                    "\r\n", "\n",
+                ]),
+                3 => prop::sample::select(vec!["{3}\r\n", "{2+}\r\n", "~{0+}\r\n", "{1}\n", "{9+}\r\n"]),
+            ], 0..40),
+            cuts in prop::collection::vec(1usize..9, 1..9),
+        ) {
+            let stream = stream.concat().into_bytes();
+            let (mut framer, mut buffer) = (CommandFramer::default(), BytesMut::new());
+            let mut frames = Vec::new();
+            let (mut left, mut cuts) = (&stream[..], cuts.iter().cycle());
+            while let Some(cut) = cuts.next().filter(|_| !left.is_empty()) {
+                let (piece, rest) = left.split_at(left.len().min(*cut));
+                left = rest;
+                buffer.extend_from_slice(piece);
+                while let Some(frame) = framer.next_frame(&mut buffer) {
+                    frames.push(match frame {
+                        CommandFrame::Command(command) => (command.len(), None),
+                        CommandFrame::LiteralWanted(literal) => {
+                            framer.accept_literal(&literal);
+                            (literal.held, Some((literal.size, literal.message)))
+                        }
+                        other @ CommandFrame::LineTooLong { .. } => panic!("{other:?}"),
+                    });
+                }
+            }
+            prop_assert_eq!(frames, plain_frames(&stream));
+        }
+    }
+
     properties! {
         /// However the stream is cut, the same frames come out, and the held bytes stay within
         /// limits.

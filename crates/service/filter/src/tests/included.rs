@@ -57,3 +57,37 @@ async fn scripts_are_included_by_way_of_the_administrators() {
     assert_eq!(world.reads().await.len(), 3);
     assert_eq!(world.inbox().await, 1);
 }
+
+/// A run that fails keeps its message: `discard` shows which runs come to their end.
+#[tokio::test]
+async fn scripts_in_a_circle_and_missing_ones_end_the_run() {
+    let world = World::new().await;
+    world.put_script("a", "require \"include\"; include \"b\";").await;
+    world.put_script("b", "require \"include\"; include :once \"c\"; include \"a\";").await;
+    world.put_script("c", "keep;").await;
+    let mut count = 0;
+    for (includes, is_kept) in [
+        // Each names itself by way of the others.
+        ("include \"a\";", true),
+        ("include \"main\";", true),
+        ("include \"c\"; include :once \"c\";", true),
+        // Names differ by their case, and by their place.
+        ("include \"C\";", true),
+        ("include :optional \"C\";", false),
+        ("include :global \"c\";", true),
+        ("include :global :optional \"c\";", false),
+    ] {
+        world.use_script(&format!("require \"include\"; {includes} discard;")).await;
+        world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
+        count += u32::from(is_kept);
+        assert_eq!(world.inbox().await, count, "{includes}");
+    }
+    // It is removed after it was compiled.
+    world.use_script("require \"include\"; include :optional \"c\"; discard;").await;
+    world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
+    assert_eq!(world.inbox().await, count + 1);
+    let account = world.directory.account(ANA).await.unwrap().unwrap();
+    world.directory.scripts().remove(&account, "c").await.unwrap();
+    world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
+    assert_eq!(world.inbox().await, count + 1);
+}
