@@ -6,8 +6,7 @@ use crate::syntax::{Framed, Framer, LITERALS_MAX, literal_at_end, parse, parse_s
 /// Octets that a command may have here.
 const COMMAND_LEN_MAX: usize = 4096;
 
-/// A stream: whatever it is cut into, its commands have the same ends, and each is understood or
-/// not.
+/// Reads a stream in pieces of several lengths: its commands must have the same ends.
 pub fn stream(data: &[u8]) {
     let Some((&first, stream)) = data.split_first() else { return };
     let expected = plain_commands(stream);
@@ -36,8 +35,8 @@ fn plain_commands(stream: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// The ends of the commands of a stream that comes in pieces, up to the first one that is too
-/// long or has too many literals.
+/// The ends of the commands of a stream that comes in pieces. The last is before the first command
+/// that is too long or has too many literals.
 fn commands(stream: &[u8], step: usize) -> Vec<usize> {
     let (mut ends, mut at, mut came) = (Vec::new(), 0, 0);
     let mut framer = Framer::default();

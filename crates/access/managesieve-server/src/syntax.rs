@@ -247,7 +247,7 @@ mod tests {
                 }
                 assert_eq!(framer.next(&came, 2000), Framed::Part, "{at}");
                 assert!(framer.scanned > at, "{at}: {framer:?}");
-                // Whoever looks at these again finds the end of a line.
+                // A second look at these would find the end of a line.
                 let looked_at = framer.scanned.min(came.len()).saturating_sub(SIZE_LEN_MAX);
                 came[..looked_at].fill(b'\n');
             }

@@ -61,7 +61,9 @@ mod tests {
         });
         assert!(why.contains("login.argon2_memory"), "{why}");
         let changes: [fn(&mut Stored); 3] = [
-            |stored| Arc::make_mut(&mut stored.account).forward = forward("x@other.test>\r\nRCPT TO:<y@other.test"),
+            |stored| {
+                Arc::make_mut(&mut stored.account).forward = forward("x@other.test>\r\nRCPT TO:<y@other.test")
+            },
             |stored| Arc::make_mut(&mut stored.account).forward = forward("X@other.test"),
             |stored| stored.certificates = vec![[7; 32]; CERTIFICATES_MAX + 1],
         ];

@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(entry.value, expected);
     }
 
-    /// Whoever writes no control characters needs to know of one limit only.
+    /// A user who writes no control characters needs to know of one limit only.
     #[test]
     fn the_longest_ordinary_script_fits() {
         let name = "\u{1f4e7}".repeat(crate::SCRIPT_NAME_CHARS_MAX);

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use posthaste_directory::{Account, Directory, ScriptError, ScriptKeys};
 use posthaste_sieve::{Extension, Location, Script, log_line};
 
+use crate::compile::{Compiled, compile};
+use crate::compiled::{ENTRY_BYTES, Scripts};
 use crate::permit::RunPermit;
-use crate::scripts::{Compiled, ENTRY_BYTES, Scripts, compile};
 use crate::site::SiteScripts;
 
 /// Bytes of a compiled script for each of its source, without its regular expressions.
@@ -29,6 +30,16 @@ pub(crate) struct Wanted<'w> {
     pub(crate) active: &'w str,
     /// The scripts of the administrator, by way of which it may include more of its account.
     pub(crate) site: Option<&'w Arc<SiteScripts>>,
+}
+
+impl Wanted<'_> {
+    /// Whether scripts that were compiled are these, as they are now.
+    pub(crate) fn is_met_by(self, scripts: &Scripts) -> bool {
+        let site = || self.site.map(Arc::downgrade).unwrap_or_default();
+        scripts.changes == self.account.scripts.changes
+            && scripts.name == self.active
+            && scripts.site.as_ref().is_none_or(|of| of.ptr_eq(&site()))
+    }
 }
 
 /// Does something on a thread that computes. The thread holds the permit, not the task that waits

@@ -18,12 +18,12 @@ use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
 
 use crate::chain::Chain;
 use crate::compilation::Wanted;
+use crate::compiled::Scripts;
 use crate::file::{Filing, flags};
 use crate::filter::Filter;
 use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
-use crate::scripts::Scripts;
 use crate::world::{Cause, MessageEvent, World};
 
 /// The entry that names the script (RFC 6785 §2).

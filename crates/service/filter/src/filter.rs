@@ -20,6 +20,7 @@ use tokio::runtime::Handle;
 
 use crate::chain::{Chain, DefaultFolder};
 use crate::compilation::Wanted;
+use crate::compiled::Scripts;
 use crate::dsn_request::DsnRequest;
 use crate::file::Filing;
 use crate::mail::{Mail, RemoteClient, Trigger};
@@ -27,7 +28,7 @@ use crate::permit::{RunPermit, Runs, StoredTurns};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
 use crate::script_refusal::{REASONS_LEN_MAX, ScriptRefusal};
-use crate::scripts::{Cache, Scripts};
+use crate::scripts::Cache;
 use crate::site::SiteScripts;
 use crate::world::{World, own_addresses};
 
@@ -302,17 +303,8 @@ impl Filter {
             client,
         };
         let groups = by_account(recipients);
-        let mut served: Vec<Vec<Served>> = Vec::with_capacity(groups.len());
-        let mut running = FuturesOrdered::new();
-        for group in &groups {
-            // One takes some KiB also before it runs, and a group has up to ten thousand accounts.
-            running.push_back(self.serve(group, recipients, mail(group.account)));
-            if running.len() == PARALLEL {
-                served.extend(running.next().await);
-            }
-        }
-        served.extend(running.collect::<Vec<_>>().await);
-        let outcomes = in_order(recipients.len(), &groups, served);
+        let serving = groups.iter().map(|group| self.serve(group, recipients, mail(group.account)));
+        let outcomes = in_order(recipients.len(), &groups, some_at_once(serving).await);
         let is_kept = |done: &Served| matches!(done, Served::Kept(_));
         let needs_report = |(place, done): (usize, &Served)| match (done, recipients.get(place)) {
             (Served::Rejected(refusal), Some(recipient)) => {
@@ -574,6 +566,20 @@ fn by_account(recipients: &[Recipient]) -> Vec<Group<'_>> {
         }
     }
     groups
+}
+
+/// Does work in its order, some of it at a time. One takes some KiB also before it runs, and a
+/// group has up to ten thousand accounts.
+async fn some_at_once<W: Future>(work: impl Iterator<Item = W>) -> Vec<W::Output> {
+    let (mut done, mut running) = (Vec::new(), FuturesOrdered::new());
+    for one in work {
+        running.push_back(one);
+        if running.len() == PARALLEL {
+            done.extend(running.next().await);
+        }
+    }
+    done.extend(running.collect::<Vec<_>>().await);
+    done
 }
 
 /// The outcomes of all groups, in the order of the recipients.

@@ -18,6 +18,8 @@
 mod author;
 mod chain;
 mod compilation;
+mod compile;
+mod compiled;
 mod compose;
 mod dsn_request;
 mod event;
@@ -38,12 +40,13 @@ mod site;
 mod tests;
 mod world;
 
+pub use compile::compile;
 pub use dsn_request::DsnRequest;
 pub use event::Event;
 pub use filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 pub use local::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use mail::RemoteClient;
 pub use required_extensions::RequiredExtensions;
-pub use scripts::{SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX, compile};
+pub use scripts::{SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX};
 pub use site::{SiteError, SiteFolders, SiteScripts};
 pub use world::{Cause, delivery_item, zone_minutes};

@@ -1,18 +1,16 @@
 //! Compiled scripts, kept for each account until one of its scripts changes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
-use posthaste_directory::{Directory, SCRIPT_BYTES_MAX, ScriptError};
+use posthaste_directory::{Directory, ScriptError};
 use posthaste_mail_model::AccountId;
-use posthaste_sieve::{Capabilities, CompileErrors, Limits, Script};
-use tokio::runtime::Handle;
 
 use crate::compilation::{Wanted, compile_all, on_thread};
+use crate::compiled::Scripts;
 use crate::permit::RunPermit;
-use crate::site::SiteScripts;
 
 /// Bytes of compiled scripts that a filter keeps by default. Half is for those that run at
 /// delivery, half for those of mailboxes. No account has more than such a half, included scripts
@@ -21,75 +19,6 @@ pub const SCRIPTS_BYTES_MAX: u64 = 24 << 20;
 /// The least of them: each half has room for one script full of regular expressions, which take
 /// 8 MiB.
 pub const SCRIPTS_BYTES_LEAST: u64 = 18 << 20;
-/// The bytes that an account counts in addition to its scripts.
-pub(crate) const ENTRY_BYTES: usize = 1024;
-
-/// Bytes of scripts that are dropped where they are: some tens of microseconds.
-const DROPPED_HERE_MAX: usize = 8 * 1024;
-
-/// The extensions that scripts may use here, and their limits.
-fn capabilities() -> Capabilities {
-    let limits = Limits { script_bytes_max: SCRIPT_BYTES_MAX, ..Limits::default() };
-    Capabilities { limits, ..Capabilities::default() }
-}
-
-/// Compiles a script as delivery does, or says everything that is wrong with it.
-pub fn compile(text: &str) -> Result<Script, CompileErrors> {
-    Script::compile(text, &capabilities())
-}
-
-/// A script, or why it does not compile.
-pub(crate) type Compiled = Result<Arc<Script>, String>;
-
-/// An account's scripts at one count of changes.
-pub(crate) struct Scripts {
-    pub(crate) changes: u64,
-    /// The name of the active script.
-    pub(crate) name: String,
-    pub(crate) bytes: usize,
-    /// The administrator's scripts that were followed. `None` if the active script includes
-    /// nothing: then they have no effect here.
-    pub(crate) site: Option<Weak<SiteScripts>>,
-    pub(crate) active: Compiled,
-    /// The scripts that the active one may include, by name. Empty if it includes nothing.
-    pub(crate) others: HashMap<String, Compiled>,
-}
-
-impl Scripts {
-    /// The scripts of an account that has no active script.
-    pub(crate) fn none() -> Self {
-        Self {
-            changes: 0,
-            name: String::new(),
-            bytes: 0,
-            site: None,
-            active: Err("there is none".to_owned()),
-            others: HashMap::new(),
-        }
-    }
-
-    /// Whether they are what is wanted, as it is now.
-    fn are(&self, wanted: Wanted<'_>) -> bool {
-        let site = || wanted.site.map(Arc::downgrade).unwrap_or_default();
-        self.changes == wanted.account.scripts.changes
-            && self.name == wanted.active
-            && self.site.as_ref().is_none_or(|of| of.ptr_eq(&site()))
-    }
-}
-
-impl Drop for Scripts {
-    /// A large script is a hundred thousand allocations. The task that drops it may hold a lock or
-    /// poll a session, so a thread that computes releases them.
-    fn drop(&mut self) {
-        if self.bytes > DROPPED_HERE_MAX
-            && let Ok(runtime) = Handle::try_current()
-        {
-            let active = std::mem::replace(&mut self.active, Err(String::new()));
-            let others = std::mem::take(&mut self.others);
-            runtime.spawn_blocking(move || drop((active, others)));
-        }
-    }
-}
 
 /// The accounts' scripts.
 pub(crate) struct Cache {
@@ -122,7 +51,7 @@ impl Cache {
     pub(crate) fn known(&self, wanted: Wanted<'_>) -> Option<Arc<Scripts>> {
         let kept = self.contents.lock();
         let scripts = kept.accounts.get(&wanted.account.id)?;
-        scripts.are(wanted).then(|| Arc::clone(scripts))
+        wanted.is_met_by(scripts).then(|| Arc::clone(scripts))
     }
 
     /// The same; they are read and compiled if they changed since, in whichever process. The permit

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use posthaste_sieve::{CompileErrors, Location, Script};
 
-use crate::scripts::compile;
+use crate::compile::compile;
 
 /// The name under which the account's own script is included. No account can give a script such a
 /// name.

@@ -13,8 +13,8 @@ use posthaste_sieve::{Context, Location, Moment, Script};
 use posthaste_store::{Engine, MailboxEntry, MailboxList, SpecialUse};
 use tokio::runtime::Handle;
 
+use crate::compiled::Scripts;
 use crate::memory::{self, Key};
-use crate::scripts::Scripts;
 use crate::site::{self, SiteScripts};
 
 /// The world of one run. The run has a thread of its own, which may wait for the engine.

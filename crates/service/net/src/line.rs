@@ -151,7 +151,7 @@ mod tests {
         for _ in 0..50 {
             input.extend_from_slice(b"x");
             assert_eq!(reader.take(&mut input).expect("no error"), TakenLine::Unfinished);
-            // Whoever looks at it again finds the end of a line.
+            // A second look at it would find the end of a line.
             input.fill(b'\n');
         }
         input.extend_from_slice(b"\r\n");

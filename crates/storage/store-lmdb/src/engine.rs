@@ -315,8 +315,7 @@ impl LmdbEngine {
     /// The mailboxes that are in no account's list, as [`Engine::check`] names them.
     pub async fn unlisted(&self) -> Result<Vec<Unlisted>> {
         self.checkpoint_if(self.shared.unindexed.any()).await?;
-        let index = &self.shared.index;
-        off_the_runtime(|| lists::unlisted(index, &*index.read()?))
+        off_the_runtime(|| lists::unlisted(&self.shared.index, &*self.shared.index.read()?))
     }
 
     /// [`Engine::check`] for the fuzz targets.
@@ -447,8 +446,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {
-        let index = &self.shared.index;
-        directory::directory_entry(index, &*index.read()?, name)
+        directory::directory_entry(&self.shared.index, &*self.shared.index.read()?, name)
     }
 
     async fn directory_scan(
@@ -457,8 +455,7 @@ impl Engine for LmdbEngine {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<DirectoryEntry>> {
-        let index = &self.shared.index;
-        directory::directory_scan(index, &*index.read()?, (prefix, after), limit, usize::MAX)
+        self.directory_scan_within(prefix, after, limit, usize::MAX).await
     }
 
     async fn directory_scan_within(
@@ -473,8 +470,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
-        let index = &self.shared.index;
-        directory::directory_names(index, &*index.read()?, (prefix, after), limit)
+        directory::directory_names(&self.shared.index, &*self.shared.index.read()?, (prefix, after), limit)
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
@@ -482,8 +478,7 @@ impl Engine for LmdbEngine {
     }
 
     async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
-        let index = &self.shared.index;
-        lists::load(index, &*index.read()?, account)
+        lists::load(&self.shared.index, &*self.shared.index.read()?, account)
     }
 
     async fn commit_list(&self, commit: ListCommit) -> Result<CommitOutcome> {
@@ -560,8 +555,7 @@ impl Engine for LmdbEngine {
 
     async fn has_body(&self, body: BodyId) -> Result<bool> {
         self.checkpoint_if(self.shared.unindexed.has_body(body)).await?;
-        let index = &self.shared.index;
-        Ok(index.body(&*index.read()?, body)?.is_some())
+        Ok(self.shared.index.body(&*self.shared.index.read()?, body)?.is_some())
     }
 
     fn recodes(&self) -> Recodes {

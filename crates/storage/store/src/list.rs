@@ -6,8 +6,8 @@ use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq, UidValidit
 
 use crate::error::StoreError;
 
-/// The refusal of a change that adds a mailbox which another account's list has: whoever has a
-/// mailbox in a list reads and expunges its mail.
+/// The refusal of a change that adds a mailbox which another account's list has: an
+/// account reads and expunges the mail of each mailbox in its list.
 pub const IN_ANOTHER_LIST: StoreError =
     StoreError::Refused("a mailbox of this id is in the list of another account");
 

@@ -5,6 +5,7 @@
 //! It is kept in memory and in the directory record `sts-policy/DOMAIN`, so a restart does not lose
 //! it.
 
+mod cached_policy;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod https;
@@ -18,20 +19,16 @@ use async_recursion::async_recursion as boxed;
 use parking_lot::Mutex;
 use posthaste_directory::unix_time;
 use posthaste_store::{DirectoryChange, DirectoryEntry, Engine};
-use serde::{Deserialize, Serialize};
 use tokio_rustls::TlsConnector;
 
 use crate::dns::Dns;
 use crate::tls::Tls;
+use cached_policy::CachedPolicy;
 use https::FetchError;
 pub(crate) use policy::{Mode, Policy};
 use table::{POLICIES_BYTES_MAX, POLICIES_MAX, Table};
 
 const PREFIX: &str = "sts-policy/";
-/// Bytes that a policy takes beside its texts: its places in the table, and its allocations.
-const OF_POLICY: usize = 256;
-/// Bytes that a pattern takes beside its text: a `String` in a vector with room, an allocation.
-const OF_PATTERN: usize = 64;
 /// Bytes of all policies, and of the ids that could not be fetched: 10,000 with their domains.
 pub const STS_BYTES_MAX: u64 = POLICIES_BYTES_MAX as u64 + (4 << 20);
 /// Addresses of a policy's host that are tried.
@@ -54,33 +51,6 @@ struct Inner {
     port: u16,
     engine: Option<Arc<dyn Engine>>,
     table: Mutex<Table>,
-}
-
-/// A policy that was fetched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CachedPolicy {
-    id: String,
-    /// Unix seconds.
-    fetched: i64,
-    policy: Policy,
-}
-
-impl CachedPolicy {
-    fn ends(&self) -> i64 {
-        self.fetched.saturating_add(self.policy.max_age)
-    }
-
-    /// Bytes that it takes in memory, with its domain. The estimate is not too small.
-    fn bytes(&self, domain: &str) -> usize {
-        let patterns = self.policy.patterns_len() + self.policy.mx.len() * OF_PATTERN;
-        OF_POLICY + domain.len() + self.id.len() + patterns
-    }
-
-    /// Whether more than half of its time is over: it is fetched again before it ends.
-    fn is_old(&self, now: i64) -> bool {
-        now.saturating_sub(self.fetched) > self.policy.max_age / 2
-    }
 }
 
 /// The state of a domain's policy.

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use posthaste_directory::registered_domain;
 
-use super::CachedPolicy;
+use super::cached_policy::CachedPolicy;
 use super::policy::PATTERNS_LEN_MAX;
 
 /// Policies that are kept: few domains have one. Beyond that, the registered domain with the most
@@ -295,7 +295,7 @@ mod tests {
         CachedPolicy { id: "1".repeat(32), fetched: 0, policy: Policy::parse(&text).unwrap() }
     }
 
-    /// Whoever has a long policy fetched causes no more work than others.
+    /// A sender that has a long policy fetched causes no more work than others.
     #[test]
     fn all_that_a_long_policy_evicts_is_found_in_one_walk() {
         let mut table = Table::default();

@@ -4,8 +4,8 @@ use posthaste_sieve::Context as _;
 
 use super::*;
 use crate::chain::Chain;
+use crate::compiled::Scripts;
 use crate::mail::{Mail, Trigger};
-use crate::scripts::Scripts;
 
 #[tokio::test]
 async fn ids_are_made_once_for_a_run() {

@@ -107,7 +107,7 @@ async fn a_store_that_went_back_removes_no_item_from_its_backup() {
     assert_eq!(World::of(to).await.items().await.len(), 2);
 }
 
-/// Whoever releases an item must not send the mail that another account has.
+/// An administrator who releases an item must not send the mail that another account has.
 #[tokio::test]
 async fn an_item_out_of_a_backup_has_the_message_of_its_number() {
     let world = World::new().await;
@@ -124,7 +124,7 @@ async fn an_item_out_of_a_backup_has_the_message_of_its_number() {
         set_directory_entry(&*from, &record.name, Some(item.write().unwrap())).await.unwrap();
     }
     let verifier = Verifier { summarize: verified_summary, new_id: || Ok(Id::new(7, 7)) };
-    // Whoever restores it hears of each item that is left out.
+    // The restore names each item that is left out.
     set_directory_entry(&*from, "queue/0000000009", Some("of \u{1b}".into())).await.unwrap();
     for _ in 0..2 {
         let RestoredQueue { held, left_out } = restore_queue(&*from, &*to, verifier).await.unwrap();

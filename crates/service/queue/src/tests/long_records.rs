@@ -68,7 +68,7 @@ async fn a_record_that_was_counted_is_not_read_again() {
     };
     let first = submit().await.unwrap().remove(0);
     submit().await.unwrap();
-    // Whoever reads it finds that it counts for nobody.
+    // It counts for nobody, once it is read.
     world.overwrite(&first, 1, Some(b"{")).await;
     for _ in 0..3 {
         world.now.fetch_add(10, Ordering::SeqCst);

@@ -201,9 +201,8 @@ fn write_random(file: &File, from: u64, to: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use crate::log::disk::RealDisk;
-
     use super::*;
+    use crate::log::disk::RealDisk;
 
     #[test]
     fn a_link_in_its_place_is_not_followed() {

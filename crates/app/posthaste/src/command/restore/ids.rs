@@ -1,6 +1,6 @@
 //! The ids and UIDVALIDITYs of restored accounts and mailboxes.
 //!
-//! Whoever has a mailbox in a list has its mail. Ids are no secrets: clients see them as
+//! An account that has a mailbox in its list has its mail. Ids are no secrets: clients see them as
 //! MAILBOXID and ACCOUNTID. So a forged backup may have an account or a mailbox of the id of
 //! somebody else's. An id of a backup is used only if nobody has it here, and if it is none that
 //! the server uses for itself. Otherwise the account or the mailbox gets a new one, as if it were
@@ -18,7 +18,7 @@ use posthaste_store::{
 };
 use serde::Deserialize;
 
-use super::{AccountToRestore, RestoreJob, RestoreRecord, Scope, underway_name};
+use super::job::{AccountToRestore, RestoreJob, RestoreRecord, Scope, underway_name};
 use crate::command::backup::write;
 use crate::failure::{Failure, Result};
 

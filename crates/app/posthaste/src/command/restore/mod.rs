@@ -34,10 +34,10 @@
 //! the store has none: such a backup must be the administrator's own.
 
 mod ids;
+mod job;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,26 +55,13 @@ use posthaste_queue::{
 use posthaste_store::{Compare, LeftOut, Verifier};
 use serde::{Deserialize, Serialize};
 
+use self::job::{AccountToRestore, RestoreJob, RestoreRecord, Scope, underway_name};
 use crate::cli::Restore;
 use crate::command::backup::{account_record, last_run, last_whole_run, parse, place_of, write};
 use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
-
-/// `restore/<name>`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct RestoreRecord {
-    account: String,
-    fresh: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    uid_validity: Option<u32>,
-    source: String,
-    done: bool,
-    /// The mail that the backup could not read, a line each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    left_out: Vec<String>,
-}
 
 /// `restore-queue`: what waited to be sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -94,10 +81,6 @@ const VERIFIER: Verifier = Verifier { summarize: verified_summary, new_id: ids::
 const HALF_SHOWN: usize = 5;
 
 const QUEUE_UNDERWAY: &str = "restore-queue";
-
-fn underway_name(account: &str) -> String {
-    format!("restore/{account}")
-}
 
 pub async fn run(config: Config, options: Restore) -> Result<()> {
     let place = place_of(&config);
@@ -168,37 +151,6 @@ fn is_damage(error: &Failure) -> bool {
         _ => return false,
     };
     error.is_damage()
-}
-
-/// An account of the backup on its way into the store.
-struct AccountToRestore {
-    account: Account,
-    /// The account's name in the store.
-    name: String,
-    source: String,
-    /// The id it has in the store, if a restore that was cut off chose one.
-    chosen: Option<RestoreRecord>,
-    /// Whether a restore was cut off right after it made the account visible. By now its owner
-    /// may use its mail.
-    visible: bool,
-}
-
-/// The accounts of a backup that are restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// All of them, with the settings of the store.
-    All,
-    /// Those that the administrator names, and nothing else.
-    Named,
-}
-
-struct RestoreJob {
-    ends: StorePair,
-    /// No UID was given since the backup was made.
-    keeps_uid_validity: bool,
-    scope: Scope,
-    /// The ids of all accounts in the store.
-    account_ids: BTreeSet<AccountId>,
 }
 
 impl RestoreJob {
