@@ -1,5 +1,7 @@
 //! The memory of newest views has a bound: `open_views`.
 
+use std::sync::Weak;
+
 use super::*;
 use crate::engine::Epoch;
 use crate::head::MailboxHead;
@@ -66,6 +68,11 @@ fn accounts() -> [AccountId; 3] {
     [(); 3].map(|()| AccountId(new_id()))
 }
 
+/// Opens a mailbox and closes it. Its state, as long as it is cached.
+async fn opened(store: &Store, account: AccountId, id: MailboxId) -> Weak<MailboxState> {
+    Arc::downgrade(&store.open_for(account, id).await.unwrap().state)
+}
+
 fn counted(store: &Store) -> u64 {
     store.context().open_views.counted()
 }
@@ -115,19 +122,15 @@ async fn rows_that_are_known_count_for_the_account_that_opens_them() {
 async fn cached_mailboxes_make_room_the_least_recently_used_first() {
     let (store, [ana, bob, eve]) = (bounded(), accounts());
     let ids = several(&store).await;
-    let state_of = async |account, id| {
-        let mailbox = store.open_for(account, id).await.unwrap();
-        Arc::downgrade(&mailbox.state)
-    };
-    let (older, newer) = (state_of(ana, ids[0]).await, state_of(bob, ids[1]).await);
+    let (older, newer) = (opened(&store, ana, ids[0]).await, opened(&store, bob, ids[1]).await);
     // Too large for what all of them would free: none is evicted.
     let large = closed(&store, 1000).await;
     assert!(is_refused(store.open_for(eve, large).await));
     assert!(older.upgrade().is_some() && newer.upgrade().is_some());
-    let latest = state_of(eve, ids[2]).await;
+    let latest = opened(&store, eve, ids[2]).await;
     assert!(older.upgrade().is_none() && newer.upgrade().is_some());
     // An account over its share evicts its own ones.
-    drop(state_of(eve, ids[3]).await);
+    opened(&store, eve, ids[3]).await;
     assert!(newer.upgrade().is_some() && latest.upgrade().is_none());
     assert_eq!(counted(&store), 2 * COUNTED);
 }
@@ -167,8 +170,7 @@ async fn growth_of_an_open_mailbox_counts_and_is_not_refused() {
     let ids = several(&store).await;
     let grows = store.open_for(ana, closed(&store, 0).await).await.unwrap();
     assert_eq!(counted(&store), 0);
-    let more = |messages: usize| (0..messages).map(|_| message(1, &[])).collect();
-    grows.append(more(1010)).await.unwrap();
+    grows.append((0..1010).map(|_| message(1, &[])).collect()).await.unwrap();
     assert_eq!(counted(&store), 10 * COUNTED);
     assert!(is_refused(store.open_for(bob, ids[0]).await));
     // A change of flags counts nothing more.
