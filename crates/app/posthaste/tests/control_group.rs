@@ -328,8 +328,8 @@ fn an_account_with_all_its_messages_kills_no_server_in_a_small_group() {
     drop(server);
 }
 
-/// The same of three accounts at once. Their views have no room for all of them. So some mailboxes
-/// are not opened, and the sessions go on.
+/// The same of three accounts at once. There is no room for the views of all their mailboxes. So
+/// some are not opened, and the sessions go on.
 #[test]
 fn three_accounts_with_all_their_messages_kill_no_server_in_a_small_group() {
     const SIZE: usize = 256 * MIB;

@@ -34,9 +34,9 @@ pub struct StoreOptions {
     /// Memory for old views, in bytes: those that sessions hold although newer ones exist. An
     /// account may have a quarter of it, in addition to its largest old view.
     pub old_views_bytes: usize,
-    /// Memory for the newest views of mailboxes, in bytes: those that are open, and those that are
-    /// cached. A mailbox that has no room is not opened ([`crate::StoreError::TooManyOpen`]). Its
-    /// first thousand messages do not count. An account may have half of these bytes.
+    /// Memory for the newest views of mailboxes that are open or cached, in bytes. A mailbox that
+    /// has no room is not opened ([`crate::StoreError::TooManyOpen`]). Its first thousand messages
+    /// do not count. An account may have half of these bytes.
     pub open_views_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,

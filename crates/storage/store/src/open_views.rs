@@ -5,9 +5,9 @@
 //! mailboxes that nobody holds are evicted. If that is not enough, the mailbox is not opened, and
 //! nothing was read. So a few accounts with very many messages each cannot fill the memory.
 //!
-//! Sessions may take seven eighths of the bytes. The rest is for the work of the server itself: it
-//! opens mailboxes, too, and sessions must not keep it waiting. An account may have half of the
-//! bytes. A mailbox counts for the account that opened it first.
+//! Sessions may take seven eighths of the bytes. The rest is for the work of the server itself:
+//! it opens mailboxes, too, and sessions must not keep it waiting. An account may have half of
+//! the bytes. A mailbox counts for the account that opened it first.
 //!
 //! The first messages of a mailbox do not count, so a small mailbox is always opened. A mailbox
 //! that grows while it is open counts its growth, and is not refused: the limits of its account

@@ -37,8 +37,8 @@
 //!
 //! The largest old view of each account has no bound of its own. It takes as much as the newest
 //! one did, and twice that while a report is sent. "auto" of `limits.account_messages` lets all
-//! views of one account take half of what is left: its newest ones have half of their quarter. The
-//! page cache is not counted either. The system can reclaim it.
+//! views of one account take half of what is left: its newest ones have half of their quarter.
+//! The page cache is not counted either. The system can reclaim it.
 
 use bytesize::ByteSize;
 use posthaste_delivery::{QUOTAS_BYTES_MAX, summary_memory_max};
@@ -112,8 +112,8 @@ const FINISHED_BYTES_LEAST: u64 = 5 << 20;
 /// Bytes that an account's views may take for each of its messages: the newest one, the largest old
 /// one, and twice as much while a report is sent.
 const VIEW_BYTES: u64 = 4 * 29;
-/// The divisor of the memory beside `limits.memory` that gives the part for newest views. Old views
-/// of as many messages, and those of reports, take three times as much.
+/// The divisor of the memory beside `limits.memory` that gives the part for newest views. Old
+/// views of as many messages, and those of reports, take three times as much.
 const OPEN_VIEWS_DIVISOR: u64 = 4;
 /// Most messages of an account that "auto" allows.
 const ACCOUNT_MESSAGES_MAX: u64 = 5_000_000;

@@ -36,7 +36,7 @@ impl Mailbox {
         opened.ok_or_else(|| impossible("the rows of a mailbox were read and are missing"))
     }
 
-    /// The mailbox, if its rows are known. From now on they count for the account of the requester,
+    /// The mailbox, if its rows are known. From now on they count for the requester's account,
     /// unless they count for another one.
     fn opened(state: &Arc<MailboxState>, requester: &Requester) -> Result<Option<Arc<Self>>> {
         let Some(published) = state.published().cloned() else { return Ok(None) };

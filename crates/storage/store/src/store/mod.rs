@@ -121,8 +121,8 @@ impl Store {
         MailboxId(self.new_id())
     }
 
-    /// Opens a mailbox with its newest view; all sessions that open it share its state. An opening
-    /// may be refused ([`crate::StoreError::TooManyOpen`]) if its rows are not known, and large.
+    /// Opens a mailbox with its newest view; all sessions that open it share its state. A large
+    /// mailbox may have no room: [`crate::StoreError::TooManyOpen`].
     pub async fn open(&self, id: MailboxId) -> Result<Arc<Mailbox>> {
         self.open_state(self.state(id), None).await
     }
