@@ -168,6 +168,8 @@ fn of_store(error: &StoreError) -> Reply {
             Code::Limit
         }
         StoreError::Busy => Code::InUse,
+        // RFC 5530 §3: for now, and not a limit of the user.
+        StoreError::TooManyOpen => Code::Unavailable,
         StoreError::Full(why) => {
             tracing::error!(%why, "the disk is full");
             return Reply::no(Code::Unavailable, "The disk is full: delete messages, or try again later");
@@ -249,6 +251,7 @@ mod tests {
             (StoreError::UidValiditiesExhausted, StatusKind::No, Some(Code::Limit)),
             (StoreError::FolderFull { limit: 1 }, StatusKind::No, Some(Code::Limit)),
             (StoreError::Busy, StatusKind::No, Some(Code::InUse)),
+            (StoreError::TooManyOpen, StatusKind::No, Some(Code::Unavailable)),
             (StoreError::Full("no space".into()), StatusKind::No, Some(Code::Unavailable)),
             (StoreError::Unavailable("disk failed".into()), StatusKind::No, Some(Code::Unavailable)),
             (StoreError::Corrupt("x".into()), StatusKind::No, Some(Code::Corruption)),

@@ -90,7 +90,8 @@ pub async fn create(config: &Config) -> Result<Opened> {
     if cluster(config)?.is_none() {
         private::tighten_store(&config.data)?;
     }
-    open(config, |options| LmdbEngine::open(&config.data, options)).await
+    // A command opens one mailbox after the other: it reads each of them, however large.
+    open(config, usize::MAX, |options| LmdbEngine::open(&config.data, options)).await
 }
 
 /// Opens the engine for the server that holds the lock.
@@ -100,11 +101,13 @@ pub async fn serving(config: &Config, lock: Arc<EngineLock>) -> Result<Opened> {
             tracing::warn!("{advice}");
         }
     }
-    open(config, |options| LmdbEngine::serve(lock, options)).await
+    let open_views_bytes = usize::try_from(Plan::of(config).open_views).unwrap_or(usize::MAX);
+    open(config, open_views_bytes, |options| LmdbEngine::serve(lock, options)).await
 }
 
 async fn open(
     config: &Config,
+    open_views_bytes: usize,
     embedded_engine: impl FnOnce(Options) -> posthaste_store::Result<LmdbEngine>,
 ) -> Result<Opened> {
     let engine: Arc<dyn Engine> = match cluster(config)? {
@@ -125,6 +128,7 @@ async fn open(
         cache_bytes: cache_bytes - served_bytes,
         served_bytes,
         old_views_bytes: usize::try_from(plan.old_views).unwrap_or(usize::MAX),
+        open_views_bytes,
         serve: Arc::clone(&conversions) as Arc<dyn Serve>,
         folder_messages_max: (limits.folder_messages_max > 0).then_some(limits.folder_messages_max),
         ..StoreOptions::default()

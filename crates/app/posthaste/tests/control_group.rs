@@ -93,9 +93,13 @@ fn own_group() -> Option<(PathBuf, &'static str)> {
 }
 
 fn login(server: &Server) -> LineClient {
+    login_as(server, USER)
+}
+
+fn login_as(server: &Server, user: &str) -> LineClient {
     let mut client = LineClient::connect(server.address("imap")).unwrap();
     client.line().unwrap();
-    let answer = client.imap(&format!("LOGIN {USER} \"{PASSWORD}\"")).unwrap();
+    let answer = client.imap(&format!("LOGIN {user} \"{PASSWORD}\"")).unwrap();
     assert!(answer.last().unwrap().starts_with("t OK"), "{answer:?}");
     client
 }
@@ -262,47 +266,104 @@ fn the_defaults_start_in_a_group_of_256_mib() {
     drop(server);
 }
 
+/// The tagged answer to a command.
+fn ask(client: &mut LineClient, command: &str) -> String {
+    client.imap(command).unwrap().pop().unwrap()
+}
+
+/// Messages of one command: so small a server takes some 9,000 at most.
+const AT_ONCE: usize = 8_000;
+/// Messages in the INBOX of a full account.
+const IN_INBOX: usize = 144_000;
+
+/// Gives an account as many messages as it may have. Its INBOX, which stays open, gets half of
+/// them, and then the mailbox Half the rest.
+fn fill(client: &mut LineClient) {
+    assert!(append_many(client, b"Subject: a\r\n\r\n", 100).starts_with("t OK"));
+    assert!(ask(client, "CREATE Half").starts_with("t OK"));
+    assert!(ask(client, "SELECT INBOX").starts_with("t OK"));
+    let mut messages = 100;
+    let refusal = loop {
+        let count = AT_ONCE.min(messages);
+        let into = if messages < IN_INBOX { "INBOX" } else { "Half" };
+        let answer = ask(client, &format!("COPY 1:{count} {into}"));
+        if !answer.starts_with("t OK") {
+            break answer;
+        }
+        messages += count;
+        assert!(ask(client, "NOOP").starts_with("t OK"));
+    };
+    assert!(refusal.starts_with("t NO [OVERQUOTA]"), "{refusal}");
+    assert!(messages > 280_000, "{messages}");
+}
+
+/// Changes rows of the INBOX of a full account, from this message on.
+fn change_from(client: &mut LineClient, first: usize) {
+    let last = first + AT_ONCE - 1;
+    let answer = ask(client, &format!("STORE {first}:{last} +FLAGS.SILENT (\\Seen)"));
+    assert!(answer.starts_with("t OK"), "{answer}");
+}
+
 /// The defaults. One account has as many messages as it may have, in two mailboxes. Sessions have
 /// both open, and hold old views of them while all rows change.
 #[test]
 fn an_account_with_all_its_messages_kills_no_server_in_a_small_group() {
     const SIZE: usize = 256 * MIB;
-    /// Messages of one command: so small a server takes some 9,000 at most.
-    const AT_ONCE: usize = 8_000;
     let Some(group) = group("full-account", SIZE) else { return };
     let dir = tempfile::tempdir().unwrap();
     let server = start(&group, dir.path(), "");
     let mut client = login(&server);
-    let ask = |client: &mut LineClient, command: &str| client.imap(command).unwrap().pop().unwrap();
-    assert!(append_many(&mut client, b"Subject: a\r\n\r\n", 100).starts_with("t OK"));
-    assert!(ask(&mut client, "CREATE Half").starts_with("t OK"));
-    assert!(ask(&mut client, "SELECT INBOX").starts_with("t OK"));
-    // The INBOX gets half of them, and then the other mailbox all that the account may have.
-    let mut messages = 100;
-    let refusal = loop {
-        let count = AT_ONCE.min(messages);
-        let into = if messages < 144_000 { "INBOX" } else { "Half" };
-        let answer = ask(&mut client, &format!("COPY 1:{count} {into}"));
-        if !answer.starts_with("t OK") {
-            break answer;
-        }
-        messages += count;
-        assert!(ask(&mut client, "NOOP").starts_with("t OK"));
-    };
-    assert!(refusal.starts_with("t NO [OVERQUOTA]"), "{refusal}");
-    assert!(messages > 280_000, "{messages}");
+    fill(&mut client);
     let mut watchers: Vec<LineClient> = (0..6).map(|_| login(&server)).collect();
     for (at, watcher) in watchers.iter_mut().enumerate() {
         let mailbox = if at % 2 == 0 { "INBOX" } else { "Half" };
         assert!(ask(watcher, &format!("SELECT {mailbox}")).starts_with("t OK"));
     }
     // The watchers do not read, so their sessions keep the views from before.
-    for first in (1..144_000).step_by(AT_ONCE) {
-        let answer =
-            ask(&mut client, &format!("STORE {first}:{} +FLAGS.SILENT (\\Seen)", first + AT_ONCE - 1));
-        assert!(answer.starts_with("t OK"), "{answer}");
+    for first in (1..IN_INBOX).step_by(AT_ONCE) {
+        change_from(&mut client, first);
     }
     assert!(ask(&mut client, "NOOP").starts_with("t OK"), "the server was killed");
+    println!("the group had at most {:?} of {SIZE} bytes", group.most());
+    drop(server);
+}
+
+/// The same of three accounts at once. There is no room for the views of all their mailboxes. So
+/// some are not opened, and the sessions go on.
+#[test]
+fn three_accounts_with_all_their_messages_kill_no_server_in_a_small_group() {
+    const SIZE: usize = 256 * MIB;
+    const USERS: [&str; 3] = [USER, "bob@example.org", "eve@example.org"];
+    let Some(group) = group("full-accounts", SIZE) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let server = start(&group, dir.path(), "");
+    for user in &USERS[1..] {
+        server.add_account(user, PASSWORD);
+    }
+    let mut clients = USERS.map(|user| login_as(&server, user));
+    clients.iter_mut().for_each(fill);
+    let (mut watchers, mut refused) = (Vec::new(), 0);
+    for (user, mailbox) in USERS.into_iter().flat_map(|user| [(user, "INBOX"), (user, "Half")]) {
+        let mut watcher = login_as(&server, user);
+        let answer = ask(&mut watcher, &format!("SELECT {mailbox}"));
+        match answer.starts_with("t NO [UNAVAILABLE]") {
+            true => refused += 1,
+            false => assert!(answer.starts_with("t OK"), "{answer}"),
+        }
+        assert!(ask(&mut watcher, "NOOP").starts_with("t OK"));
+        watchers.push(watcher);
+    }
+    assert!(refused >= 2, "{refused} mailboxes were refused");
+    // The watchers do not read, so their sessions keep the views from before.
+    for first in (1..IN_INBOX).step_by(AT_ONCE) {
+        clients.iter_mut().for_each(|client| change_from(client, first));
+    }
+    for client in clients.iter_mut().chain(&mut watchers) {
+        // A session that holds too much is ended, and says so.
+        let _ = client.imap("NOOP");
+    }
+    assert!(ask(&mut clients[0], "NOOP").starts_with("t OK"), "the server was killed");
+    assert!(ask(&mut login(&server), "SELECT INBOX").starts_with("t OK"), "the server was killed");
     println!("the group had at most {:?} of {SIZE} bytes", group.most());
     drop(server);
 }

@@ -94,7 +94,10 @@ impl DeliveryError {
                 | StoreError::TooManyMailboxes { .. }
                 | StoreError::FolderFull { .. } => ErrorKind::OverQuota,
                 StoreError::NoMailbox(_) | StoreError::NoSuchName => ErrorKind::NoMailbox,
-                StoreError::Busy | StoreError::Full(_) | StoreError::Unavailable(_) => ErrorKind::Unavailable,
+                StoreError::Busy
+                | StoreError::Full(_)
+                | StoreError::Unavailable(_)
+                | StoreError::TooManyOpen => ErrorKind::Unavailable,
                 StoreError::NameTaken
                 | StoreError::Name(_)
                 | StoreError::Refused(_)
@@ -128,6 +131,7 @@ mod tests {
             (StoreError::FolderFull { limit: 1 }.into(), ErrorKind::OverQuota),
             (StoreError::TooManyMailboxes { limit: 1 }.into(), ErrorKind::OverQuota),
             (StoreError::Busy.into(), ErrorKind::Unavailable),
+            (StoreError::TooManyOpen.into(), ErrorKind::Unavailable),
             (StoreError::Full("no space".into()).into(), ErrorKind::Unavailable),
             (StoreError::Unavailable("disk failed".into()).into(), ErrorKind::Unavailable),
             (StoreError::Corrupt("row".into()).into(), ErrorKind::ServerBug),

@@ -130,6 +130,10 @@ impl SearchIndex {
                 Ok(WorkOutcome::Later(left)) => {
                     later.push_back((Instant::now() + TRY_AGAIN, (mailbox, left)))
                 }
+                // Its segments have no room among the mailboxes that are open.
+                Err(StoreError::TooManyOpen) => {
+                    later.push_back((Instant::now() + TRY_AGAIN, (mailbox, from)));
+                }
                 // It was deleted meanwhile.
                 Err(StoreError::NoMailbox(_)) => {}
                 // A search tries again, or the delivery that makes a segment of them.

@@ -37,6 +37,11 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         self.entries.get(key).map(|e| &e.value)
     }
 
+    /// The value and the time of its last use, without counting as a use.
+    pub fn peek_used(&self, key: &K) -> Option<(&V, u64)> {
+        self.entries.get(key).map(|e| (&e.value, e.used))
+    }
+
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.values().map(|e| &e.value)
     }

@@ -15,6 +15,7 @@ use crate::error::{Result, StoreError};
 use crate::follow::Followers;
 use crate::offload::LargePermits;
 use crate::old_views::OldViews;
+use crate::open_views::OpenViews;
 use crate::served::{NoForms, Serve, Served};
 
 /// Bytes of a body that are read without a pause: 2 ms at most. Memory that is used for the first
@@ -33,6 +34,10 @@ pub struct StoreOptions {
     /// Memory for old views, in bytes: those that sessions hold although newer ones exist. An
     /// account may have a quarter of it, in addition to its largest old view.
     pub old_views_bytes: usize,
+    /// Memory for the newest views of mailboxes that are open or cached, in bytes. A mailbox that
+    /// has no room is not opened ([`crate::StoreError::TooManyOpen`]). Its first thousand messages
+    /// do not count. An account may have half of these bytes.
+    pub open_views_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,
     /// Messages a mailbox may have; more are refused ([`crate::StoreError::FolderFull`]).
@@ -48,12 +53,13 @@ pub struct StoreOptions {
 }
 
 impl Default for StoreOptions {
-    /// 256 MiB (nine million messages) and 64 MiB for old views, 10,000 mailboxes an account, the
-    /// system's clock and randomness.
+    /// 256 MiB (nine million messages), 64 MiB for old views, 1 GiB for newest ones, 10,000
+    /// mailboxes an account, the system's clock and randomness.
     fn default() -> Self {
         Self {
             cache_bytes: 256 << 20,
             old_views_bytes: 64 << 20,
+            open_views_bytes: 1 << 30,
             mailboxes_max: 10_000,
             folder_messages_max: None,
             serve: Arc::new(NoForms),
@@ -96,6 +102,8 @@ pub(crate) struct Context {
     pub large_permits: LargePermits,
     /// Sessions that hold old views.
     pub old_views: OldViews,
+    /// Memory of newest views.
+    pub open_views: Arc<OpenViews>,
     options: StoreOptions,
     /// Changes that run.
     underway: watch::Sender<usize>,
@@ -113,6 +121,7 @@ impl Context {
             changed: Arc::default(),
             large_permits: LargePermits::new(),
             old_views: OldViews::new(options.old_views_bytes),
+            open_views: Arc::new(OpenViews::new(options.open_views_bytes)),
             options,
             underway: watch::Sender::new(0),
             waiting: watch::Sender::new(0),

@@ -54,6 +54,9 @@ pub enum StoreError {
         /// The number of messages that the folder may hold.
         limit: u32,
     },
+    /// The rows of open mailboxes have no room for this one. Nothing was read.
+    #[error("too many messages are in open mailboxes: close some, or try again later")]
+    TooManyOpen,
     /// A mailbox whose 2^32 - 1 UIDs are all used up.
     #[error("the mailbox has used up its UIDs: copy its mail to a new mailbox")]
     UidsExhausted,
@@ -109,7 +112,7 @@ pub fn named_ranges(uids: &NumSet) -> String {
 impl StoreError {
     /// Whether a later retry may succeed without a repair.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Busy | Self::Full(_) | Self::Unavailable(_))
+        matches!(self, Self::Busy | Self::Full(_) | Self::Unavailable(_) | Self::TooManyOpen)
     }
 
     /// The error, with the message whose body is damaged.

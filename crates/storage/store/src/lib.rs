@@ -29,6 +29,7 @@ mod mailbox;
 pub mod octets;
 mod offload;
 mod old_views;
+mod open_views;
 mod oracle;
 mod pages;
 mod pinned;

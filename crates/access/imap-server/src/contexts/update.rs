@@ -215,7 +215,7 @@ impl Contexts {
 
 /// Errors of the store that pass.
 fn is_passing(error: &StoreError) -> bool {
-    matches!(error, StoreError::Busy | StoreError::Unavailable(_) | StoreError::Full(_))
+    error.is_temporary()
 }
 
 /// The outcome of an update of a context.

@@ -52,6 +52,7 @@ mod notify_grammar;
 mod notify_quiet;
 mod object_ids;
 mod old_views;
+mod open_views;
 mod partial;
 mod quota;
 mod referrals;

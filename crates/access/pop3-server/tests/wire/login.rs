@@ -144,6 +144,21 @@ async fn a_login_whose_maildrop_cannot_be_opened_does_not_count() {
     client.play(&format!("S: +OK …\n{login}S: -ERR [LOGIN-DELAY] …")).await;
 }
 
+/// RFC 3206 §4: too many messages are in open mailboxes.
+#[tokio::test]
+async fn a_maildrop_that_has_no_room_is_refused_for_now() {
+    // The first thousand messages of a mailbox do not count.
+    let server = Setup { open_views_bytes: Some(0), ..Setup::default() }.start().await;
+    let bytes = bytes::Bytes::from_static(b"A: b\r\n\r\n");
+    let message = server.delivery.incoming(bytes, Vec::new(), None).await.unwrap();
+    server.inbox().await.append(vec![message; 1001]).await.unwrap();
+    let mut client = server.connect().await;
+    let login = format!("C: USER {USER}\nS: +OK …\nC: PASS {PASSWORD}\n");
+    client.play(&format!("S: +OK …\n{login}S: -ERR [SYS/TEMP] …")).await;
+    server.expunge(7).await;
+    client.play(&format!("{login}S: +OK Logged in: …")).await;
+}
+
 #[tokio::test]
 async fn tls_by_stls_and_from_the_start() {
     let server = server(&["A: b\r\n\r\n"]).await;

@@ -40,6 +40,8 @@ pub struct Setup {
     pub serve: Option<(Arc<dyn Serve>, usize)>,
     /// Memory for old views that sessions hold.
     pub old_views_bytes: Option<usize>,
+    /// Memory for newest views.
+    pub open_views_bytes: Option<usize>,
     /// An engine with accounts and mail of another server.
     pub engine: Option<Arc<dyn Engine>>,
     /// An empty engine for this one.
@@ -61,7 +63,9 @@ impl Setup {
             (serve, defaults.served_bytes)
         });
         let old_views_bytes = self.old_views_bytes.unwrap_or(defaults.old_views_bytes);
-        let store = Store::new(engine, StoreOptions { serve, served_bytes, old_views_bytes, ..defaults });
+        let open_views_bytes = self.open_views_bytes.unwrap_or(defaults.open_views_bytes);
+        let options = StoreOptions { serve, served_bytes, old_views_bytes, open_views_bytes, ..defaults };
+        let store = Store::new(engine, options);
         let password = Secret::new(PASSWORD.to_owned());
         if is_new {
             directory.add(USER, &password, NewAccount::default()).await.unwrap();

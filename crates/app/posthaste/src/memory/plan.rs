@@ -24,11 +24,21 @@
 //!   PROGRAM_BYTES                     the program, its threads, pages of the commit under way
 //! ```
 //!
-//! The sum excludes the newest views of open mailboxes: some 29 bytes a message, shared by all
-//! sessions of a mailbox. It excludes the largest old view of each account: as much, and twice
-//! that while a report is sent. "auto" of `limits.account_messages` lets these of one account take
-//! half of the memory that the plan leaves. The sum also excludes the page cache, which the system
-//! can reclaim.
+//! Beside that, in the memory that `limits.memory` leaves:
+//!
+//! ```text
+//! views of open mailboxes           the newest views: 29 bytes a message, shared by all sessions
+//!                                   of a mailbox. They have a quarter of what is left
+//! ```
+//!
+//! A mailbox that has no room there is not opened. The first thousand messages of each do not
+//! count, so a connection may add 29 KB. A mailbox that grows while it is open counts its growth,
+//! and is not refused. `limits.account_messages` bounds it.
+//!
+//! The largest old view of each account has no bound of its own. It takes as much as the newest
+//! one did, and twice that while a report is sent. "auto" of `limits.account_messages` lets all
+//! views of one account take half of what is left: its newest ones have half of their quarter.
+//! The page cache is not counted either. The system can reclaim it.
 
 use bytesize::ByteSize;
 use posthaste_delivery::{QUOTAS_BYTES_MAX, summary_memory_max};
@@ -102,6 +112,9 @@ const FINISHED_BYTES_LEAST: u64 = 5 << 20;
 /// Bytes that an account's views may take for each of its messages: the newest one, the largest old
 /// one, and twice as much while a report is sent.
 const VIEW_BYTES: u64 = 4 * 29;
+/// The divisor of the memory beside `limits.memory` that gives the part for newest views. Old
+/// views of as many messages, and those of reports, take three times as much.
+const OPEN_VIEWS_DIVISOR: u64 = 4;
 /// Most messages of an account that "auto" allows.
 const ACCOUNT_MESSAGES_MAX: u64 = 5_000_000;
 /// Most connections that "auto" allows.
@@ -137,6 +150,8 @@ pub struct Plan {
     pub cache: u64,
     /// Views that sessions hold of mailboxes that changed since.
     pub old_views: u64,
+    /// Newest views of mailboxes: beside `memory`.
+    pub open_views: u64,
     pub keys: u64,
     pub contexts: u64,
     pub index: u64,
@@ -184,7 +199,14 @@ impl Plan {
             let fitting = MESSAGE_LENS.into_iter().map(least).find(|plan| plan.has_room(config));
             fitting.unwrap_or_else(|| least(MESSAGE_LENS[MESSAGE_LENS.len() - 1]))
         });
-        plan.shared_out(config)
+        Self { open_views: Self::open_views(memory, there_is), ..plan.shared_out(config) }
+    }
+
+    /// The bytes of newest views. If `limits.memory` leaves little of the machine, they are those
+    /// of a machine of which it is three quarters.
+    const fn open_views(memory: u64, there_is: u64) -> u64 {
+        let (left, least) = (there_is.saturating_sub(memory), memory / 3);
+        if left > least { left / OPEN_VIEWS_DIVISOR } else { least / OPEN_VIEWS_DIVISOR }
     }
 
     /// The parts as small as the largest message and the settings let them be.
@@ -206,6 +228,7 @@ impl Plan {
             shared: SHARED_BYTES_LEAST,
             cache: part(config.store.cache, 0),
             old_views: OLD_VIEWS_BYTES_LEAST,
+            open_views: Self::open_views(memory, 0),
             keys: 0,
             contexts: 0,
             index: 0,
@@ -308,7 +331,7 @@ impl Plan {
              `store.cache`, {} of old views; {} of mail to other domains, {} of sort keys, {} of kept results, {} of the \
              search index; {} of the queue's {} items, {} of Sieve scripts, {} of shared mailboxes; {} of \
              `login.argon2_memory`, {} of tables, {} of the program itself; messages of at \
-             most {} (`limits.message_size`)",
+             most {} (`limits.message_size`); beside `limits.memory`, {} of views of open mailboxes",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),
             self.connections,
             size(CONNECTION_BYTES),
@@ -330,6 +353,7 @@ impl Plan {
             size(TABLES_BYTES),
             size(PROGRAM_BYTES),
             size(self.message),
+            size(self.open_views),
         )
     }
 }
@@ -393,6 +417,29 @@ mod tests {
         };
         assert_eq!((of(GIB / 4), of(64 * GIB)), (256 << 10, 128 << 20));
         assert!(of(4 * GIB) > 64 << 20);
+    }
+
+    #[test]
+    fn newest_views_have_a_quarter_of_what_the_plan_leaves() {
+        let of = |text: &str, there_is| {
+            let plan = plan(text, there_is).unwrap();
+            let named =
+                format!("beside `limits.memory`, {} of views of open mailboxes", size(plan.open_views));
+            assert!(plan.parts().ends_with(&named), "{}", plan.parts());
+            (plan.open_views, plan)
+        };
+        assert_eq!(of("", GIB / 4).0, 16 << 20);
+        assert_eq!(of("", 64 * GIB).0, 4 * GIB);
+        let (leaves_half, leaves_nothing) =
+            ("[limits]\nmemory = \"1 GiB\"\n", "[limits]\nmemory = \"3 GiB\"\n");
+        assert_eq!(of(leaves_half, 2 * GIB).0, GIB / 4);
+        assert_eq!(of(leaves_nothing, 3 * GIB).0, GIB / 4);
+        // An account may open half of them: by default all that it may have.
+        for there_is in [GIB / 4, GIB, 3 * GIB, 64 * GIB] {
+            let (open_views, plan) = of("", there_is);
+            assert!(plan.account_messages * (VIEW_BYTES / 4) <= open_views / 2, "{there_is}");
+            assert_eq!(Plan { open_views: 0, ..plan }.worst_case(), plan.worst_case());
+        }
     }
 
     #[test]

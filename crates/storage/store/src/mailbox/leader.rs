@@ -347,7 +347,8 @@ impl Failure {
     /// Whether a single change may be the cause: the others are then tried without it.
     fn may_be_of_one(&self) -> bool {
         match self {
-            Self::OriginalGone => true,
+            // Deliveries need no rows.
+            Self::OriginalGone | Self::Store(StoreError::TooManyOpen) => true,
             Self::Store(error) => !error.is_temporary() && !matches!(error, StoreError::NoMailbox(_)),
         }
     }

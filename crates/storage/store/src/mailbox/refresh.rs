@@ -17,27 +17,33 @@ use crate::engine::{Changes, Engine, Epoch};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::offload::{Place, is_large};
+use crate::open_views::{CountedRows, RowsFor};
 use crate::view::{View, ViewBuilder};
 
 impl Mailbox {
     /// The mailbox with its newest view. Its rows are read if nobody has opened it before. Large
-    /// changes that are made by it count for the account.
+    /// changes that are made by it count for the account. `TooManyOpen` if there is no room for
+    /// its rows.
     pub(crate) async fn open(state: Arc<MailboxState>, account: Option<AccountId>) -> Result<Arc<Self>> {
         let requester = Requester::of(account);
-        if let Some(mailbox) = Self::opened(&state, &requester) {
+        if let Some(mailbox) = Self::opened(&state, &requester)? {
             mailbox.current().await?;
             return Ok(mailbox);
         }
         state.enqueue(&requester, |_| Ok(()), Needs::Rows, 0).await?;
         // Rows stay in memory once read.
-        let opened = Self::opened(&state, &requester);
+        let opened = Self::opened(&state, &requester)?;
         opened.ok_or_else(|| impossible("the rows of a mailbox were read and are missing"))
     }
 
-    /// The mailbox, if its rows are known.
-    fn opened(state: &Arc<MailboxState>, requester: &Requester) -> Option<Arc<Self>> {
-        let published = Arc::clone(state.published()?);
-        Some(Arc::new(Self { state: Arc::clone(state), published, requester: requester.clone() }))
+    /// The mailbox, if its rows are known. From now on they count for the requester's account,
+    /// unless they count for another one.
+    fn opened(state: &Arc<MailboxState>, requester: &Requester) -> Result<Option<Arc<Self>>> {
+        let Some(published) = state.published().cloned() else { return Ok(None) };
+        if let Some(account) = requester.account {
+            published.rows.admit(account)?;
+        }
+        Ok(Some(Arc::new(Self { state: Arc::clone(state), published, requester: requester.clone() })))
     }
 
     /// The newest view. Reads the head from the engine if another process or node may have changed
@@ -139,8 +145,9 @@ impl MailboxState {
 
     async fn read_rows(&self) -> Result<Base> {
         let epoch = self.context.engine.epoch();
-        let view = self.or_mark_deleted(self.load_view().await)?;
-        let base = self.publish(Base::View(Arc::new(view)));
+        let rows = self.rows_to_read();
+        let view = self.or_mark_deleted(self.load_view(&rows).await)?;
+        let base = self.publish_rows(view, rows);
         self.seen(epoch);
         Ok(base)
     }
@@ -151,7 +158,12 @@ impl MailboxState {
         posthaste_metrics::count(Counter::RecordReads, changes.rows.len() as u64);
         let next = match after(view, &changes) {
             Some(next) => next,
-            None => self.or_mark_deleted(self.load_view().await)?,
+            None => {
+                // Sessions that have the mailbox open could not go on without these rows. The
+                // former ones count as an old view.
+                let rows = CountedRows::new(&self.context.open_views, self.id, RowsFor::Anyone);
+                self.or_mark_deleted(self.load_view(&rows).await)?
+            }
         };
         Ok(self.publish(Base::View(Arc::new(next))))
     }
@@ -188,21 +200,24 @@ impl MailboxState {
         engine.changes_since(id, since).await
     }
 
-    /// Reads all rows of the mailbox.
-    pub(super) async fn load_view(&self) -> Result<View> {
-        let view = self.load_rows().await?;
+    /// Reads all rows of the mailbox, if there is room for them.
+    pub(super) async fn load_view(&self, rows: &CountedRows) -> Result<View> {
+        let view = self.load_rows(rows).await?;
         posthaste_metrics::count(Counter::RecordReads, u64::from(view.exists()));
         Ok(view)
     }
 
     /// The rows of a large mailbox are read on another thread: a million take 33 ms.
-    async fn load_rows(&self) -> Result<View> {
+    async fn load_rows(&self, rows: &CountedRows) -> Result<View> {
         let (engine, id) = (&self.context.engine, self.id);
         // An engine on other machines waits for them, and reads with pauses.
-        if engine.epoch().is_some() {
+        let is_here = engine.epoch().is_some();
+        if is_here || rows.may_be_refused() {
             let heads = engine.heads(&[id]).await?;
             let messages = heads.first().and_then(Option::as_ref).map_or(0, |head| head.counts.messages);
-            if is_large(u64::from(messages) / ROWS_OF_A_STEP) {
+            // Before anything large is allocated.
+            rows.reserve(messages)?;
+            if is_here && is_large(u64::from(messages) / ROWS_OF_A_STEP) {
                 let (engine, runtime) = (Arc::clone(engine), Handle::current());
                 let work = move || runtime.block_on(load(&*engine, id));
                 // Boxed: nearly no mailbox is large.

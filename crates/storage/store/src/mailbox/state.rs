@@ -28,6 +28,7 @@ use crate::engine::Epoch;
 use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::offload::Place;
+use crate::open_views::{CountedRows, RowsFor};
 use crate::view::View;
 
 /// The one state of a mailbox in this process, shared by all who write to it or have it open.
@@ -65,6 +66,8 @@ pub(super) struct Published {
     /// Replaced by the leader alone.
     pub view: ArcSwap<View>,
     pub news: watch::Sender<()>,
+    /// The memory of the view.
+    pub rows: CountedRows,
 }
 
 impl MailboxState {
@@ -100,6 +103,22 @@ impl MailboxState {
     pub(super) fn place(&self) -> Place {
         let account = *self.led_for.lock();
         Requester::of(account).place(self.id)
+    }
+
+    /// The memory of rows that are read now. The caller must lead.
+    pub(super) fn rows_to_read(&self) -> CountedRows {
+        let reader = match *self.led_for.lock() {
+            // A mailbox that no user has, as the queue's.
+            _ if self.unlimited.load(Ordering::Relaxed) => RowsFor::Anyone,
+            Some(account) => RowsFor::Account(account),
+            None => RowsFor::Server,
+        };
+        CountedRows::new(&self.context.open_views, self.id, reader)
+    }
+
+    /// The memory of the rows, if they are known.
+    pub fn counted_rows(&self) -> Option<&CountedRows> {
+        self.published.get().map(|published| &published.rows)
     }
 
     /// Does a large change of the mailbox on another thread, after those before it in its queue.
@@ -225,11 +244,31 @@ impl MailboxState {
         self.context.old_views.grew(bytes);
     }
 
+    /// Notes a head that becomes known.
+    fn note_next(&self, head: &MailboxHead) {
+        self.context.followers.note(self.id, head);
+        self.note_messages(head);
+        self.first_recent.fetch_max(head.first_recent.value(), Ordering::AcqRel);
+    }
+
+    /// Makes rows that were just read known. The caller must lead.
+    pub(super) fn publish_rows(&self, view: View, rows: CountedRows) -> Base {
+        self.note_next(view.head());
+        self.publish_first(Arc::new(view), rows)
+    }
+
+    fn publish_first(&self, view: Arc<View>, rows: CountedRows) -> Base {
+        *self.head.lock() = None;
+        rows.set(view.exists());
+        let first = Published { view: ArcSwap::new(Arc::clone(&view)), news: watch::Sender::new(()), rows };
+        // Never taken: only the leader sets it.
+        let _ = self.published.set(Arc::new(first));
+        Base::View(view)
+    }
+
     /// Makes this the newest known state, unless a newer one is known. The caller must lead.
     pub(super) fn publish(&self, next: Base) -> Base {
-        self.context.followers.note(self.id, next.head());
-        self.note_messages(next.head());
-        self.first_recent.fetch_max(next.head().first_recent.value(), Ordering::AcqRel);
+        self.note_next(next.head());
         match (next, self.published.get()) {
             (Base::View(view), Some(published)) => {
                 let old = published.view.load_full();
@@ -238,18 +277,13 @@ impl MailboxState {
                 }
                 let replaced = old.bytes_beside(&view);
                 published.view.store(Arc::clone(&view));
+                published.rows.set(view.exists());
                 // After the view, and before any session is woken to get it.
                 self.count_replaced(replaced);
                 published.news.send_replace(());
                 Base::View(view)
             }
-            (Base::View(view), None) => {
-                *self.head.lock() = None;
-                let first = Published { view: ArcSwap::new(Arc::clone(&view)), news: watch::Sender::new(()) };
-                // Never taken: only the leader sets it.
-                let _ = self.published.set(Arc::new(first));
-                Base::View(view)
-            }
+            (Base::View(view), None) => self.publish_first(view, self.rows_to_read()),
             (Base::Head(head), _) => {
                 *self.head.lock() = Some(head.clone());
                 Base::Head(head)

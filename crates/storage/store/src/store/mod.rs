@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::list::MailboxList;
 use crate::mailbox::{Destination, Mailbox, MailboxState};
+use crate::open_views::CachedMailboxes;
 pub use lists::ListDraft;
 
 /// The store. Cheap to clone: all clones are one store.
@@ -34,7 +35,7 @@ pub struct Store {
 
 struct Shared {
     context: Arc<Context>,
-    mailboxes: Mutex<Cache<MailboxId, Arc<MailboxState>>>,
+    mailboxes: Arc<CachedMailboxes>,
     lists: Mutex<Cache<AccountId, KnownList>>,
 }
 
@@ -63,11 +64,10 @@ impl Store {
     pub fn new(engine: Arc<dyn Engine>, options: StoreOptions) -> Self {
         let for_lists = options.cache_bytes / LISTS_SHARE;
         let for_mailboxes = options.cache_bytes - for_lists;
-        let shared = Shared {
-            context: Arc::new(Context::new(engine, options)),
-            mailboxes: Mutex::new(Cache::new(for_mailboxes)),
-            lists: Mutex::new(Cache::new(for_lists)),
-        };
+        let context = Arc::new(Context::new(engine, options));
+        let mailboxes = Arc::new(Mutex::new(Cache::new(for_mailboxes)));
+        context.open_views.evict_from(&mailboxes);
+        let shared = Shared { context, mailboxes, lists: Mutex::new(Cache::new(for_lists)) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -121,7 +121,8 @@ impl Store {
         MailboxId(self.new_id())
     }
 
-    /// Opens a mailbox with its newest view; all sessions that open it share its state.
+    /// Opens a mailbox with its newest view; all sessions that open it share its state. A large
+    /// mailbox may have no room: [`crate::StoreError::TooManyOpen`].
     pub async fn open(&self, id: MailboxId) -> Result<Arc<Mailbox>> {
         self.open_state(self.state(id), None).await
     }

@@ -1,5 +1,6 @@
 //! Mailboxes on the oracle, which refuses every commit that does not add up.
 
+mod bounded;
 mod foreign;
 mod keywords;
 mod large;
@@ -477,7 +478,7 @@ async fn mixed_changes_in_one_batch_add_up() {
     tasks.join_all().await;
     store.wait_for_changes().await;
     let view = mailbox.view();
-    let loaded = mailbox.state.load_view().await.unwrap();
+    let loaded = mailbox.state.load_view(&mailbox.state.rows_to_read()).await.unwrap();
     assert!(loaded.difference_from(&view).is_empty());
     assert_eq!(loaded.head(), view.head());
     assert_eq!(view.head().uid_next.value(), 62);

@@ -1,0 +1,91 @@
+//! The memory of the newest views of mailboxes has a bound. RFC 5530 §3: UNAVAILABLE.
+
+use posthaste_directory::NewAccount;
+use posthaste_imap_server::{ImapOptions, ImapService};
+use posthaste_net::ByteBudget;
+use posthaste_store::{IncomingMessage, StoreOptions};
+
+use crate::harness::{Server, USER, unhurried};
+
+/// 100 of them count: the first thousand of each mailbox do not.
+const MESSAGES: usize = 1_100;
+
+/// A server where an account may have one mailbox of so many messages open, and all together two.
+fn server() -> Server {
+    let options = StoreOptions { open_views_bytes: 300 * 29, ..StoreOptions::default() };
+    let service = |delivery| {
+        ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
+    };
+    Server::start_storing(options, |engine| engine, service)
+}
+
+/// Adds messages to a mailbox that nobody has open.
+fn fill(server: &Server, owner: &str, mailbox: &str) {
+    let (store, _) = server.behind();
+    let (_, id) = server.mailbox(owner, mailbox);
+    let bytes = bytes::Bytes::from_static(b"Subject: a\r\n\r\nText\r\n");
+    let message = IncomingMessage {
+        summary: posthaste_delivery::summarize(&bytes).into(),
+        bytes,
+        body: store.new_body_id(),
+        flags: Vec::new(),
+        date: 1_000_000_000,
+        saved: Some(1),
+    };
+    server.wait(store.destination(id).append(vec![message; MESSAGES])).expect("messages");
+}
+
+#[test]
+fn a_mailbox_that_has_no_room_is_refused_for_now_and_the_session_goes_on() {
+    let server = server();
+    // The login makes the INBOX.
+    drop(server.login());
+    for mailbox in ["More", "Few"] {
+        server.make_mailbox(mailbox);
+    }
+    fill(&server, USER, "INBOX");
+    fill(&server, USER, "More");
+    let (mut first, mut second) = (server.select("INBOX"), server.login());
+    second.run(
+        r#"
+        C: a SELECT More
+        S: a NO [UNAVAILABLE] Too many messages are in open mailboxes: …
+        C: b EXAMINE More
+        S: b NO [UNAVAILABLE] …
+        C: c STATUS More (MESSAGES UIDNEXT)
+        S: * STATUS More (MESSAGES 1100 UIDNEXT 1101)
+        S: c OK …
+        C: d STATUS More (RECENT)
+        S: d NO [UNAVAILABLE] …
+        C: e ESEARCH IN (mailboxes "More") ALL
+        S: e NO [UNAVAILABLE] …
+        C: f APPEND More {10+}
+        C: Subject: b
+        S: f OK [APPENDUID …] …
+        C: g SELECT Few
+        S~ g OK [READ-WRITE] …
+        C: h SELECT INBOX
+        S~ h OK [READ-WRITE] …
+        C: i SELECT Few
+        S~ i OK [READ-WRITE] …"#,
+    );
+    // Nobody has the INBOX open any more. It makes room.
+    first.run("C: j SELECT Few\nS~ j OK [READ-WRITE] …");
+    second.run("C: k SELECT More\nS~ k OK [READ-WRITE] …");
+    first.run("C: l SELECT INBOX\nS: * OK [CLOSED] …\nS: l NO [UNAVAILABLE] …\nC: m NOOP\nS: m OK …");
+}
+
+#[test]
+fn an_account_does_not_keep_others_from_their_mailboxes() {
+    let server = server();
+    server.add_account("bob@example.org", NewAccount::default());
+    // The login makes the INBOX.
+    drop(server.login());
+    server.make_mailbox("More");
+    for (owner, mailbox) in [(USER, "INBOX"), (USER, "More"), ("bob@example.org", "INBOX")] {
+        fill(&server, owner, mailbox);
+    }
+    let _first = server.select("INBOX");
+    server.login().run("C: a SELECT More\nS: a NO [UNAVAILABLE] …");
+    server.login_as("bob@example.org").run("C: b SELECT INBOX\nS~ b OK [READ-WRITE] …");
+}

@@ -1,0 +1,245 @@
+//! The memory of newest views has a bound: `open_views`.
+
+use std::sync::Weak;
+
+use super::*;
+use crate::engine::Epoch;
+use crate::head::MailboxHead;
+use crate::mailbox::leader::resign;
+
+/// 100 of them count.
+const MESSAGES: u32 = 110;
+/// What they count.
+const COUNTED: u64 = 2_900;
+/// Sessions may have two such mailboxes open, an account one, and the server three.
+const BYTES: usize = 9_900;
+
+/// An engine that counts how often rows are read. Without an epoch it is one of a cluster.
+struct Loads {
+    inner: MemoryEngine,
+    has_epoch: bool,
+    loads: AtomicU32,
+}
+
+#[async_trait::async_trait]
+impl Layer for Loads {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch().filter(|_| self.has_epoch)
+    }
+    async fn load(
+        &self,
+        mailbox: MailboxId,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<MailboxHead> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        self.inner.load(mailbox, rows).await
+    }
+}
+
+fn bounded_on(engine: Arc<dyn Engine>) -> Store {
+    Store::new(engine, StoreOptions { open_views_bytes: BYTES, ..StoreOptions::default() })
+}
+
+fn bounded() -> Store {
+    bounded_on(Arc::new(MemoryEngine::new()))
+}
+
+/// A mailbox with so many messages that nobody has opened.
+async fn closed(store: &Store, messages: u32) -> MailboxId {
+    let id = add_mailbox(&**store.engine(), AccountId(new_id()), MailboxId(new_id())).await;
+    let new = (0..messages).map(|_| message(1, &[])).collect();
+    store.destination(id).append(new).await.unwrap();
+    id
+}
+
+async fn several(store: &Store) -> [MailboxId; 4] {
+    let mut ids = [MailboxId(new_id()); 4];
+    for id in &mut ids {
+        *id = closed(store, MESSAGES).await;
+    }
+    ids
+}
+
+fn accounts() -> [AccountId; 3] {
+    [(); 3].map(|()| AccountId(new_id()))
+}
+
+/// Opens a mailbox and closes it. Its state, as long as it is cached.
+async fn opened(store: &Store, account: AccountId, id: MailboxId) -> Weak<MailboxState> {
+    Arc::downgrade(&store.open_for(account, id).await.unwrap().state)
+}
+
+fn counted(store: &Store) -> u64 {
+    store.context().open_views.counted()
+}
+
+fn is_refused(outcome: Result<Arc<Mailbox>>) -> bool {
+    matches!(outcome, Err(StoreError::TooManyOpen))
+}
+
+#[tokio::test]
+async fn an_account_all_sessions_and_the_server_have_bounds() {
+    let (store, [ana, bob, eve]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let first = store.open_for(ana, ids[0]).await.unwrap();
+    assert!(is_refused(store.open_for(ana, ids[1]).await), "an account has half");
+    let _second = store.open_for(bob, ids[1]).await.unwrap();
+    assert!(is_refused(store.open_for(eve, ids[2]).await), "sessions leave something");
+    let third = store.open(ids[2]).await.unwrap();
+    assert_eq!(counted(&store), 3 * COUNTED);
+    assert!(is_refused(store.open(ids[3]).await), "the server has all of it");
+    // The server has read them, and eve could not have.
+    assert!(is_refused(store.open_for(eve, ids[2]).await));
+    // These rows count for ana.
+    drop(store.open_for(eve, ids[0]).await.unwrap());
+    drop(first);
+    let hers = store.open_for(eve, ids[2]).await.unwrap();
+    assert!(hers.shares_state_with(&third));
+    drop((hers, third));
+    assert_eq!(counted(&store), 2 * COUNTED);
+}
+
+/// Rows that the server has read count for the account that opens the mailbox then.
+#[tokio::test]
+async fn rows_that_are_known_count_for_the_account_that_opens_them() {
+    let (store, [ana, bob, _]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let by_server = store.open(ids[0]).await.unwrap();
+    let hers = store.open_for(ana, ids[0]).await.unwrap();
+    drop(by_server);
+    assert!(is_refused(store.open_for(ana, ids[1]).await));
+    let _his = store.open_for(bob, ids[1]).await.unwrap();
+    drop(hers);
+    drop(store.open_for(ana, ids[2]).await.unwrap());
+    assert_eq!(counted(&store), 2 * COUNTED);
+}
+
+#[tokio::test]
+async fn cached_mailboxes_make_room_the_least_recently_used_first() {
+    let (store, [ana, bob, eve]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let (older, newer) = (opened(&store, ana, ids[0]).await, opened(&store, bob, ids[1]).await);
+    // Too large for what all of them would free: none is evicted.
+    let large = closed(&store, 1000).await;
+    assert!(is_refused(store.open_for(eve, large).await));
+    assert!(older.upgrade().is_some() && newer.upgrade().is_some());
+    let latest = opened(&store, eve, ids[2]).await;
+    assert!(older.upgrade().is_none() && newer.upgrade().is_some());
+    // An account over its share evicts its own ones.
+    opened(&store, eve, ids[3]).await;
+    assert!(newer.upgrade().is_some() && latest.upgrade().is_none());
+    assert_eq!(counted(&store), 2 * COUNTED);
+}
+
+#[tokio::test]
+async fn all_is_given_back() {
+    let (store, [ana, bob, _]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let open = store.open_for(ana, ids[0]).await.unwrap();
+    assert!(is_refused(store.open_for(ana, ids[1]).await));
+    assert_eq!(counted(&store), COUNTED, "a refused opening counts nothing");
+    let shared = store.open_for(bob, ids[0]).await.unwrap();
+    assert_eq!(counted(&store), COUNTED, "a mailbox counts once");
+    let views = Arc::clone(&store.context().open_views);
+    drop((open, shared));
+    assert!(!views.is_empty(), "it is cached");
+    drop(store);
+    assert!(views.is_empty());
+}
+
+#[tokio::test]
+async fn small_mailboxes_are_opened_in_any_case() {
+    let (store, [ana, bob, eve]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let _one = store.open_for(ana, ids[0]).await.unwrap();
+    let _two = store.open_for(bob, ids[1]).await.unwrap();
+    let (small, larger) = (closed(&store, 10).await, closed(&store, 200).await);
+    for account in [ana, bob, eve] {
+        assert_eq!(store.open_for(account, small).await.unwrap().view().exists(), 10);
+        assert!(is_refused(store.open_for(account, larger).await));
+    }
+}
+
+#[tokio::test]
+async fn growth_of_an_open_mailbox_counts_and_is_not_refused() {
+    let (store, [ana, bob, _]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let grows = store.open_for(ana, closed(&store, 0).await).await.unwrap();
+    assert_eq!(counted(&store), 0);
+    grows.append((0..1010).map(|_| message(1, &[])).collect()).await.unwrap();
+    assert_eq!(counted(&store), 10 * COUNTED);
+    assert!(is_refused(store.open_for(bob, ids[0]).await));
+    // A change of flags counts nothing more.
+    grows.store_flags(&set(&[(1, 9)]), FlagChange::Add, &[Flag::Seen], None).await.unwrap();
+    assert_eq!(counted(&store), 10 * COUNTED);
+    grows.remove(&set(&[(1, 900)])).await.unwrap();
+    assert_eq!(counted(&store), COUNTED);
+    assert!(is_refused(store.open_for(ana, ids[0]).await), "it counts for the account, too");
+    drop(store.open_for(bob, ids[0]).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openings_side_by_side_stay_within_the_bound() {
+    let store = bounded();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let (store, id) = (store.clone(), closed(&store, MESSAGES).await);
+        tasks.spawn(erased(async move { store.open_for(AccountId(new_id()), id).await }));
+    }
+    // All are held until the last one has ended.
+    let outcomes = tasks.join_all().await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 2);
+    assert_eq!(counted(&store), 2 * COUNTED);
+    assert!(outcomes.into_iter().all(|outcome| outcome.is_ok() || is_refused(outcome)));
+}
+
+/// Of a mailbox that is too large, nothing is read but its head.
+#[tokio::test]
+async fn a_refused_mailbox_is_not_read() {
+    for has_epoch in [true, false] {
+        let engine = Arc::new(Loads { inner: MemoryEngine::new(), has_epoch, loads: AtomicU32::new(0) });
+        let store = bounded_on(Arc::clone(&engine) as Arc<dyn Engine>);
+        let (fits, large) = (closed(&store, MESSAGES).await, closed(&store, 1000).await);
+        let account = AccountId(new_id());
+        assert!(is_refused(store.open_for(account, large).await));
+        assert_eq!(engine.loads.load(Ordering::SeqCst), 0, "epoch: {has_epoch}");
+        store.open_for(account, fits).await.unwrap();
+        assert_eq!(engine.loads.load(Ordering::SeqCst), 1, "epoch: {has_epoch}");
+    }
+}
+
+/// They were changes of one batch.
+#[tokio::test]
+async fn a_refused_opening_takes_no_delivery_with_it() {
+    let store = bounded();
+    let large = closed(&store, 1000).await;
+    let destination = store.destination(large);
+    let state = Arc::clone(&destination.state);
+    let lead = state.take_lead().await.unwrap();
+    let opening = store.clone();
+    let opens =
+        tokio::spawn(erased(async move { opening.open_for(AccountId(new_id()), large).await.map(drop) }));
+    let arrives =
+        tokio::spawn(erased(async move { destination.append(vec![message(1, &[])]).await.map(drop) }));
+    while state.queue.lock().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    resign(lead).await;
+    assert!(matches!(opens.await.unwrap(), Err(StoreError::TooManyOpen)));
+    arrives.await.unwrap().unwrap();
+    assert_eq!(state.head().unwrap().counts.messages, 1001);
+}
+
+/// The mailbox of the queue, and those of the search index.
+#[tokio::test]
+async fn a_mailbox_that_no_user_has_is_not_refused() {
+    let store = bounded();
+    let large = closed(&store, 1000).await;
+    let _destination = store.destination(large).without_limit();
+    assert_eq!(store.open(large).await.unwrap().view().exists(), 1000);
+    assert!(counted(&store) > BYTES as u64);
+}
