@@ -38,6 +38,7 @@ use crate::context::Context;
 use crate::counted_in::CountedIn;
 use crate::engine::{BodyRange, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
+use crate::open_views::Admitted;
 use crate::pinned::PinnedBody;
 use crate::row::Row;
 use crate::view::View;
@@ -116,6 +117,16 @@ pub struct Mailbox {
     published: Arc<Published>,
     /// Who has it open.
     requester: Requester,
+    /// How it counts among the open mailboxes, if a session opened it.
+    admitted: Option<Admitted>,
+}
+
+impl Drop for Mailbox {
+    fn drop(&mut self) {
+        if let Some(admitted) = self.admitted {
+            self.published.rows.leave(admitted);
+        }
+    }
 }
 
 /// A mailbox that receives messages, open or not: all that an APPEND, a delivery, a COPY or a MOVE
@@ -208,7 +219,9 @@ impl Mailbox {
     #[must_use]
     pub fn with_permit(&self, held: Option<HeldPermit>) -> Self {
         let requester = Requester { held, ..self.requester.clone() };
-        Self { state: Arc::clone(&self.state), published: Arc::clone(&self.published), requester }
+        let (state, published) = (Arc::clone(&self.state), Arc::clone(&self.published));
+        // It does not count beside the one that it is made of.
+        Self { state, published, requester, admitted: None }
     }
 
     #[cfg(test)]

@@ -40,10 +40,9 @@ impl Mailbox {
     /// unless they count for another one.
     fn opened(state: &Arc<MailboxState>, requester: &Requester) -> Result<Option<Arc<Self>>> {
         let Some(published) = state.published().cloned() else { return Ok(None) };
-        if let Some(account) = requester.account {
-            published.rows.admit(account)?;
-        }
-        Ok(Some(Arc::new(Self { state: Arc::clone(state), published, requester: requester.clone() })))
+        let admitted = requester.account.map(|account| published.rows.admit(account)).transpose()?;
+        let (state, requester) = (Arc::clone(state), requester.clone());
+        Ok(Some(Arc::new(Self { state, published, requester, admitted })))
     }
 
     /// The newest view. Reads the head from the engine if another process or node may have changed

@@ -3,6 +3,7 @@
 //! Invariants: there is at most one [`Mailbox`] of an id in a store. So a change made
 //! through one handle wakes all who watch. A mailbox that a session holds is never evicted.
 
+mod cached;
 mod following;
 mod foreign;
 mod lists;
@@ -24,7 +25,7 @@ use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::list::MailboxList;
 use crate::mailbox::{Destination, Mailbox, MailboxState};
-use crate::open_views::CachedMailboxes;
+use cached::{CachedMailboxes, is_held};
 pub use lists::ListDraft;
 
 /// The store. Cheap to clone: all clones are one store.
@@ -65,8 +66,9 @@ impl Store {
         let for_lists = options.cache_bytes / LISTS_SHARE;
         let for_mailboxes = options.cache_bytes - for_lists;
         let context = Arc::new(Context::new(engine, options));
-        let mailboxes = Arc::new(Mutex::new(Cache::new(for_mailboxes)));
-        context.open_views.evict_from(&mailboxes);
+        let mailboxes: Arc<CachedMailboxes> = Arc::new(Mutex::new(Cache::new(for_mailboxes)));
+        let evictable: Weak<CachedMailboxes> = Arc::downgrade(&mailboxes);
+        context.open_views.evict_from(evictable);
         let shared = Shared { context, mailboxes, lists: Mutex::new(Cache::new(for_lists)) };
         Self { shared: Arc::new(shared) }
     }
@@ -171,8 +173,7 @@ impl Store {
             let mut mailboxes = self.shared.mailboxes.lock();
             mailboxes.remove_if(&state.id(), |known| Arc::ptr_eq(known, state) && state.is_deleted());
             mailboxes.set_bytes(&state.id(), bytes);
-            // An open handle, a running change and a leader each hold the state.
-            mailboxes.evict(|state| Arc::strong_count(state) > 1)
+            mailboxes.evict(is_held)
         };
         // Freeing a large view takes a while, so it is not done under the lock.
         drop(evicted);

@@ -118,6 +118,56 @@ async fn rows_that_are_known_count_for_the_account_that_opens_them() {
     assert_eq!(counted(&store), 2 * COUNTED);
 }
 
+/// A mailbox of others that an account has looked at takes nothing of its share.
+#[tokio::test]
+async fn rows_count_for_an_account_as_long_as_it_has_the_mailbox_open() {
+    let (store, [ana, bob, eve]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let hers = store.open_for(ana, ids[0]).await.unwrap();
+    let again = store.open_for(ana, ids[0]).await.unwrap();
+    let his = store.open_for(bob, ids[0]).await.unwrap();
+    drop(hers);
+    assert!(is_refused(store.open_for(ana, ids[1]).await), "she has it open twice");
+    drop(again);
+    drop(store.open_for(ana, ids[1]).await.unwrap());
+    // It counts for the next account that opens it.
+    let third = store.open_for(eve, ids[0]).await.unwrap();
+    drop(his);
+    assert!(is_refused(store.open_for(eve, ids[2]).await));
+    drop(third);
+    drop(store.open_for(eve, ids[2]).await.unwrap());
+    assert_eq!(counted(&store), 2 * COUNTED);
+}
+
+/// A change that holds a permit has a handle of its own.
+#[tokio::test]
+async fn a_handle_made_of_another_does_not_close_the_mailbox() {
+    let (store, [ana, bob, _]) = (bounded(), accounts());
+    let ids = several(&store).await;
+    let hers = store.open_for(ana, ids[0]).await.unwrap();
+    let _his = store.open_for(bob, ids[0]).await.unwrap();
+    drop(hers.with_permit(None));
+    assert!(is_refused(store.open_for(ana, ids[1]).await));
+}
+
+/// A share is for several mailboxes. A user must get at the mail of a single one.
+#[tokio::test]
+async fn a_mailbox_larger_than_a_share_is_opened_while_there_is_room() {
+    let (store, [ana, bob, _]) = (bounded(), accounts());
+    let (id, large) = (closed(&store, MESSAGES).await, closed(&store, 250).await);
+    let his = store.open_for(bob, id).await.unwrap();
+    assert!(is_refused(store.open_for(ana, large).await), "others need the memory");
+    drop(his);
+    let hers = store.open_for(ana, large).await.unwrap();
+    // The small one of the account is opened all the same.
+    drop(store.open_for(ana, closed(&store, 5).await).await.unwrap());
+    assert!(is_refused(store.open_for(bob, id).await));
+    // As it shrinks, it counts for its account.
+    hers.remove(&set(&[(1, 140)])).await.unwrap();
+    drop(store.open_for(bob, id).await.unwrap());
+    assert!(is_refused(store.open_for(ana, id).await));
+}
+
 #[tokio::test]
 async fn cached_mailboxes_make_room_the_least_recently_used_first() {
     let (store, [ana, bob, eve]) = (bounded(), accounts());
