@@ -148,7 +148,7 @@ impl Renewals {
         let mut bodies = latest.map_or_else(ReadBodies::default, |(_, bodies)| bodies);
         let delivery = Delivery::new(store.clone(), Arc::clone(directory), *options);
         let delivery = delivery.with_summaries(summaries.clone());
-        let mailbox = store.open(superseded.mailbox).await?;
+        let mailbox = store.open_for_upkeep(superseded.mailbox).await?;
         let renewed = delivery.renewed(account, mailbox, superseded.uid, &mut bodies).await;
         let report = renewed.map_err(of_delivery)?;
         if bodies.count() <= kept {
@@ -193,7 +193,7 @@ impl Renew for Renewals {
 
 /// The messages of a mailbox that came without items.
 async fn bare(store: &Store, mailbox: MailboxId) -> Result<Vec<(Uid, BodyId)>, StoreError> {
-    let mailbox = match store.open(mailbox).await {
+    let mailbox = match store.open_for_upkeep(mailbox).await {
         Err(StoreError::NoMailbox(_)) => return Ok(Vec::new()),
         opened => opened?,
     };

@@ -26,7 +26,7 @@ const TRIES: usize = 16;
 
 /// The messages that are segments of a mailbox, with their bodies; and those that cannot be read.
 pub(crate) async fn list(store: &Store, mailbox: MailboxId) -> Result<(Vec<(Uid, BodyId)>, NumSet)> {
-    let opened = store.open(places::of(mailbox)).await?;
+    let opened = store.open_for_upkeep(places::of(mailbox)).await?;
     let view = opened.current().await?;
     let uids = view.uids_of_seqs(&view.all());
     let mut found = Vec::new();
@@ -118,7 +118,7 @@ pub(crate) async fn add(
 pub(crate) async fn remove(store: &Store, mailbox: MailboxId, uids: &NumSet) -> Result<ModSeq> {
     // No user has this folder, so nothing needs to see its changes.
     let _ = store.destination(places::of(mailbox)).without_limit();
-    Ok(store.open(places::of(mailbox)).await?.remove(uids).await?.modseq)
+    Ok(store.open_for_upkeep(places::of(mailbox)).await?.remove(uids).await?.modseq)
 }
 
 /// Removes all that is stored for a mailbox.

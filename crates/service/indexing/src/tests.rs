@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet, Uid};
 use posthaste_property::{one_of, properties};
-use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Store, StoreOptions};
+use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Store, StoreError, StoreOptions};
 use proptest::prelude::*;
 
 use super::*;
@@ -161,6 +161,23 @@ async fn segments_are_merged_and_lose_expunged_messages() {
     // Expunged messages are not read again.
     let latest = index.shared.memory.lock().latest.get(world.id());
     assert_eq!(latest.outline.unwrap().scanned, NumSet::range(1, 2700));
+}
+
+/// Of each mailbox, a thousand messages do not count.
+#[tokio::test]
+async fn segments_lose_the_expunged_messages_of_a_mailbox_that_sessions_cannot_open() {
+    let mut world = World::new().await;
+    world.add(texts(0..2700)).await;
+    world.index().update(world.id()).await.unwrap();
+    world.mailbox.remove(&NumSet::range(1, 1600)).await.unwrap();
+    let options = StoreOptions { open_views_bytes: 0, ..StoreOptions::default() };
+    let store = Store::new(Arc::clone(world.store.engine()), options);
+    assert!(matches!(store.open(world.id()).await, Err(StoreError::TooManyOpen)));
+    let index = SearchIndex::new(store, MEMORY);
+    index.update(world.id()).await.unwrap();
+    let known = index.refresh(world.id()).await.unwrap();
+    let messages: u64 = known.stored().iter().map(|kept| kept.meta.indexed.count()).sum();
+    assert!(messages <= 1100 + SEGMENT_MESSAGES_MIN as u64, "{messages} messages");
 }
 
 #[tokio::test]

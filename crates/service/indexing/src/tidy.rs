@@ -44,7 +44,8 @@ impl SearchIndex {
     /// Writes segments again without the messages that were expunged. All are looked at for that.
     async fn compact(&self, mailbox: MailboxId, outline: Outline) -> Result<WorkOutcome> {
         let known = self.refresh(mailbox).await?;
-        let opened = self.shared.store.open(mailbox).await?;
+        // One mailbox after the other: a large one must not keep its expunged messages here.
+        let opened = self.shared.store.open_for_upkeep(mailbox).await?;
         let view = opened.current().await?;
         let live = view.uids_of_seqs(&view.all());
         // The segments with the most expunged messages are first.

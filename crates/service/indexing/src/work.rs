@@ -130,10 +130,6 @@ impl SearchIndex {
                 Ok(WorkOutcome::Later(left)) => {
                     later.push_back((Instant::now() + TRY_AGAIN, (mailbox, left)))
                 }
-                // Its segments have no room among the mailboxes that are open.
-                Err(StoreError::TooManyOpen) => {
-                    later.push_back((Instant::now() + TRY_AGAIN, (mailbox, from)));
-                }
                 // It was deleted meanwhile.
                 Err(StoreError::NoMailbox(_)) => {}
                 // A search tries again, or the delivery that makes a segment of them.
@@ -161,7 +157,7 @@ impl SearchIndex {
     pub async fn rebuild(&self, mailbox: MailboxId) -> Result<()> {
         let store = &self.shared.store;
         if store.status(&[places::of(mailbox)]).await?.into_iter().flatten().next().is_some() {
-            let opened = store.open(places::of(mailbox)).await?;
+            let opened = store.open_for_upkeep(places::of(mailbox)).await?;
             let view = opened.current().await?;
             let all = view.uids_of_seqs(&view.all());
             if !all.is_empty() {

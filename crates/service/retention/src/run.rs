@@ -206,7 +206,7 @@ impl RuleRun<'_> {
             // Messages in the trash or in the archive stay there.
             return Ok(());
         }
-        let mailbox = self.store.open(self.entry.id).await?;
+        let mailbox = self.store.open_for_upkeep(self.entry.id).await?;
         let view = mailbox.view();
         let chosen = self.chosen(&mailbox, &view).await?.difference(claimed);
         if chosen.is_empty() {
@@ -470,7 +470,7 @@ impl RuleRun<'_> {
         if annotated.uids.is_empty() {
             return Ok(());
         }
-        let touched = match self.store.open(to).await {
+        let touched = match self.store.open_for_upkeep(to).await {
             Ok(folder) => folder.touch(&annotated.uids, None).await,
             Err(error) => Err(error),
         };

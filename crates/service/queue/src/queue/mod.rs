@@ -102,7 +102,7 @@ impl Queue {
 
     /// The mailbox of the queue.
     pub(crate) async fn open_mailbox(&self) -> Result<Arc<Mailbox>, QueueError> {
-        Ok(self.store().open(self.mailbox).await?)
+        Ok(self.store().open_for_upkeep(self.mailbox).await?)
     }
 
     fn store(&self) -> &Store {

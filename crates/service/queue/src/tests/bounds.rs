@@ -146,3 +146,17 @@ async fn a_restart_changes_no_count() {
     let left: Vec<_> = world.items().await.into_iter().map(|item| item.destination).collect();
     assert_eq!(left, ["d0.test", "d1.test"]);
 }
+
+/// Of each mailbox, a thousand messages do not count.
+#[tokio::test]
+async fn a_long_queue_is_opened_however_little_room_open_mailboxes_have() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let before = World::of(Arc::clone(&engine)).await;
+    let (bytes, delivery) = (Bytes::from_static(MESSAGE), before.relay.delivery());
+    let message = delivery.incoming(bytes, Vec::new(), None).await.unwrap();
+    before.relay.queue().destination().append(vec![message; 1_001]).await.unwrap();
+    // The next start.
+    let options = StoreOptions { open_views_bytes: 0, ..StoreOptions::default() };
+    let after = World::with_options(engine, options).await;
+    assert_eq!(after.relay.queue().open_mailbox().await.unwrap().view().exists(), 1_001);
+}

@@ -110,3 +110,22 @@ impl Layer for Failing {
         self.inner.commit_pair(pair).await
     }
 }
+
+/// Of each folder, a thousand messages do not count.
+#[tokio::test]
+async fn a_folder_that_sessions_cannot_open_is_worked_on() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let world = world_on(Arc::clone(&engine), None).await;
+    let inbox = world.folder("INBOX", None).await;
+    for _ in 0..1_001 {
+        world.add(&inbox, 9, vec![]).await;
+    }
+    let clock_unix_ms: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(|| NOW * 1000);
+    let options = StoreOptions { clock_unix_ms, open_views_bytes: 0, ..StoreOptions::default() };
+    let store = Store::new(engine, options);
+    assert!(matches!(store.open(inbox.id()).await, Err(StoreError::TooManyOpen)));
+    let retention = Retention::new(store, Arc::clone(&world.directory));
+    let (rules, mut removed) = ([older_than(1, rule("INBOX", Action::Delete))], 0);
+    retention.run(&rules, Mode::Apply, &mut |outcome| removed += outcome.unwrap().messages).await.unwrap();
+    assert_eq!(removed, 1_001);
+}

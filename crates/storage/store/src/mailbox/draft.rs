@@ -44,6 +44,8 @@ pub(super) struct Draft {
     messages_max: Option<u32>,
     /// An intent cannot be resolved without the rows.
     wants_rows: bool,
+    /// The rows cannot be had: what needs them is left out.
+    lacks_rows: bool,
 }
 
 impl Draft {
@@ -59,7 +61,15 @@ impl Draft {
             first_recent,
             messages_max,
             wants_rows: false,
+            lacks_rows: false,
         }
+    }
+
+    /// The draft if there is no room for the rows ([`StoreError::TooManyOpen`]). Mail comes in all
+    /// the same. It lacks keywords for which only the rows may show a slot.
+    pub fn without_rows(mut self) -> Self {
+        self.lacks_rows = true;
+        self
     }
 
     /// The head after the intents so far.
@@ -126,7 +136,7 @@ impl Draft {
         slots: Slots,
         arrivals: Vec<Arrival>,
     ) -> Result<(Uid, ModSeq, Vec<Keyword>)> {
-        if slots.lacks_room() && matches!(self.now, Base::Head(_)) {
+        if slots.lacks_room() && matches!(self.now, Base::Head(_)) && !self.lacks_rows {
             // The rows may contain a slot that no message needs.
             self.wants_rows = true;
             return Err(StoreError::Busy);

@@ -238,10 +238,17 @@ impl MailboxState {
         let account = batch.iter().max_by_key(|i| i.messages()).and_then(|i| i.account());
         self.lead_for(account);
         let mut base = self.prepare_within(needs, backoff).await?;
+        let mut lacks_rows = false;
         loop {
-            let draft = self.resolved(batch, self.draft(&base)).await?;
+            let draft = self.draft(&base);
+            let draft = if lacks_rows { draft.without_rows() } else { draft };
+            let draft = self.resolved(batch, draft).await?;
             if draft.wants_rows() {
-                base = self.prepare_within(Needs::Rows, backoff).await?;
+                match self.prepare_within(Needs::Rows, backoff).await {
+                    Ok(rows) => base = rows,
+                    Err(StoreError::TooManyOpen) => lacks_rows = true,
+                    Err(error) => return Err(error.into()),
+                }
                 continue;
             }
             let Some((commit, next)) = draft.finish() else { return Ok(base) };

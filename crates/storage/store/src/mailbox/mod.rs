@@ -44,8 +44,8 @@ use crate::row::Row;
 use crate::view::View;
 pub use requester::HeldPermit;
 use requester::Requester;
-pub(crate) use state::MailboxState;
 use state::Published;
+pub(crate) use state::{MailboxState, Unrefused};
 
 /// A message on its way into a mailbox.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ use super::copy::Sources;
 use super::draft::Draft;
 use super::leader::{Unstoppable, resign};
 use super::requester::Requester;
-use super::state::Role;
+use super::state::{Role, Unrefused};
 use super::{CarriedFlags, Copied, Destination, Expunged, IncomingMessage, Mailbox, MailboxState, Moved};
 use crate::backoff::Backoff;
 use crate::change::CommitOutcome;
@@ -277,10 +277,17 @@ impl CopyOrMove {
 
     /// Drafts the messages' entry into the target.
     async fn entering(&self, messages: Arc<dyn EnteringMessages>) -> Result<(Draft, Copied)> {
-        let mut needs = Needs::Head;
+        let (mut needs, mut lacks_rows) = (Needs::Head, false);
         loop {
-            let target = self.target.prepare(needs).await?;
-            let (mut enters, resolved) = (self.target.draft(&target), Arc::clone(&messages));
+            let target = match self.target.prepare(needs).await {
+                Err(StoreError::TooManyOpen) => {
+                    (needs, lacks_rows) = (Needs::Head, true);
+                    continue;
+                }
+                prepared => prepared?,
+            };
+            let (draft, resolved) = (self.target.draft(&target), Arc::clone(&messages));
+            let mut enters = if lacks_rows { draft.without_rows() } else { draft };
             let work = move || {
                 let copied = resolved.resolve(&mut enters);
                 (enters, copied)
@@ -332,6 +339,8 @@ impl CopyOrMove {
         // Others expunged or changed the rest during the copy: this move must not keep their
         // copies.
         let (ours, others) = copied.split(&expunged.uids);
+        // A lack of room would leave them there.
+        let _unrefused = Unrefused::of(&self.target);
         self.target.expunge_led(&others.uids, None, self.begun).await?;
         Ok(Some(Moved { copied: ours, expunged }))
     }

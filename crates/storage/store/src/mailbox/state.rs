@@ -50,6 +50,8 @@ pub(crate) struct MailboxState {
     pub(super) suspect: AtomicBool,
     /// The store's limit of messages in a folder does not count here.
     pub(super) unlimited: AtomicBool,
+    /// How many need the rows whether or not there is room for them ([`Unrefused`]).
+    unrefused: AtomicU32,
     /// Bytes of former views that the view after each of them does not share.
     pub(super) replaced: Arc<AtomicU64>,
     /// The owner's own limit of messages in a folder, plus one: 1 is no limit. 0: the owner has no
@@ -59,6 +61,22 @@ pub(crate) struct MailboxState {
     /// account's. Only the leader sets it.
     led_for: Mutex<Option<AccountId>>,
     deleted: AtomicBool,
+}
+
+/// Until it is dropped, the rows of a mailbox are read whether or not there is room for them.
+pub(crate) struct Unrefused(Arc<MailboxState>);
+
+impl Unrefused {
+    pub fn of(mailbox: &Arc<MailboxState>) -> Self {
+        mailbox.unrefused.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(mailbox))
+    }
+}
+
+impl Drop for Unrefused {
+    fn drop(&mut self) {
+        self.0.unrefused.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// The newest view, and the tasks that wait for the next.
@@ -83,6 +101,7 @@ impl MailboxState {
             checked: AtomicU64::new(0),
             suspect: AtomicBool::new(false),
             unlimited: AtomicBool::new(false),
+            unrefused: AtomicU32::new(0),
             replaced: Arc::default(),
             own_limit: AtomicU64::new(0),
             led_for: Mutex::new(None),
@@ -110,6 +129,7 @@ impl MailboxState {
         let reader = match *self.led_for.lock() {
             // A mailbox that no user has, as the queue's.
             _ if self.unlimited.load(Ordering::Relaxed) => RowsFor::Anyone,
+            _ if self.unrefused.load(Ordering::Acquire) > 0 => RowsFor::Anyone,
             Some(account) => RowsFor::Account(account),
             None => RowsFor::Server,
         };

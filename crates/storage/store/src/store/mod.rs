@@ -24,7 +24,7 @@ use crate::engine::{BodyRange, Engine, Epoch};
 use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::list::MailboxList;
-use crate::mailbox::{Destination, Mailbox, MailboxState};
+use crate::mailbox::{Destination, Mailbox, MailboxState, Unrefused};
 use cached::{CachedMailboxes, is_held};
 pub use lists::ListDraft;
 
@@ -134,6 +134,14 @@ impl Store {
     /// account that makes it, also in a mailbox of another account.
     pub async fn open_for(&self, account: AccountId, id: MailboxId) -> Result<Arc<Mailbox>> {
         self.open_state(self.state(id), Some(account)).await
+    }
+
+    /// [`Store::open`] for work of the server that has one mailbox open at a time, as retention,
+    /// and for mailboxes that no user has. It is not refused for lack of room.
+    pub async fn open_for_upkeep(&self, id: MailboxId) -> Result<Arc<Mailbox>> {
+        let state = self.state(id);
+        let _unrefused = Unrefused::of(&state);
+        self.open_state(state, None).await
     }
 
     async fn open_state(&self, state: Arc<MailboxState>, account: Option<AccountId>) -> Result<Arc<Mailbox>> {

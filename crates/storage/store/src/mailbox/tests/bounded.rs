@@ -293,3 +293,65 @@ async fn a_mailbox_that_no_user_has_is_not_refused() {
     assert_eq!(store.open(large).await.unwrap().view().exists(), 1000);
     assert!(counted(&store) > BYTES as u64);
 }
+
+/// Retention must get at the largest mailboxes.
+#[tokio::test]
+async fn upkeep_is_not_refused() {
+    let (store, [ana, ..]) = (bounded(), accounts());
+    let large = closed(&store, 1000).await;
+    let upkeep = store.open_for_upkeep(large).await.unwrap();
+    assert_eq!(upkeep.view().exists(), 1000);
+    assert!(counted(&store) > BYTES as u64);
+    assert!(is_refused(store.open_for(ana, large).await), "a session is");
+    drop(upkeep);
+    // It makes room, as any cached mailbox.
+    drop(store.open_for(ana, closed(&store, MESSAGES).await).await.unwrap());
+    assert_eq!(counted(&store), COUNTED);
+    assert!(is_refused(store.open(large).await));
+}
+
+/// A full table shows only with the rows whether any message has a keyword.
+#[tokio::test]
+async fn mail_comes_in_without_keywords_if_there_is_no_room_for_the_rows() {
+    let store = bounded();
+    let (large, source) = (closed(&store, 1000).await, filled(&store, 0).await);
+    let full: Vec<Flag> = (0..51).map(|n| keyword(&format!("k{n}"))).collect();
+    let new = [keyword("new"), Flag::Seen];
+    source.append(vec![message(1, &new); 2]).await.unwrap();
+    let target = store.destination(large);
+    target.append(vec![message(1, &full)]).await.unwrap();
+    let left_out = [Keyword::new("new").unwrap()];
+    assert_eq!(target.append(vec![message(1, &new)]).await.unwrap().left_out, left_out);
+    assert_eq!(target.copy_from(&source, &set(&[(1, 1)])).await.unwrap().left_out, left_out);
+    assert_eq!(source.move_to(&set(&[(2, 2)]), &target).await.unwrap().copied.left_out, left_out);
+    let head = store.status(&[large]).await.unwrap().remove(0).unwrap();
+    assert_eq!((head.counts.messages, head.counts.unseen), (1004, 1001));
+    assert_eq!(source.view().exists(), 1);
+}
+
+/// On a cluster. Copies of what others expunged meanwhile do not stay in a target without room.
+#[tokio::test]
+async fn a_move_in_two_commits_finds_room_to_give_up_what_others_expunged() {
+    let engine = Gated::new(1000);
+    let options = StoreOptions { open_views_bytes: 0, ..StoreOptions::default() };
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, options);
+    let (source, target) = (filled(&store, 3).await, closed(&store, 20).await);
+    assert!(is_refused(store.open(target).await));
+    let elsewhere = Store::new(Arc::new(engine.inner.another_process()), StoreOptions::default());
+    let theirs = elsewhere.open(source.id()).await.unwrap();
+    engine.gate.forget_permits(1000);
+    engine.gate.add_permits(1);
+    let moving = tokio::spawn(erased({
+        let (source, to) = (Arc::clone(&source), store.destination(target));
+        async move { source.move_to(&set(&[(1, 3)]), &to).await }
+    }));
+    let messages = async || elsewhere.status(&[target]).await.unwrap()[0].as_ref().unwrap().counts.messages;
+    // One commit is let through: the copies are in the target.
+    while messages().await < 23 {
+        tokio::task::yield_now().await;
+    }
+    theirs.remove(&set(&[(2, 2)])).await.unwrap();
+    engine.gate.add_permits(1000);
+    assert_eq!(moving.await.unwrap().unwrap().copied.source, set(&[(1, 1), (3, 3)]));
+    assert_eq!(messages().await, 22);
+}
