@@ -234,6 +234,10 @@ pub(crate) async fn note(
         service.directory.seen().forget(reading.owner, reading.mailbox).await?;
         return Ok(None);
     }
+    if let Err(StoreError::TooManyOpen) = &touched {
+        // No session here has it open. The user's next one raises the mod-sequences.
+        return written.map(|_| None).map_err(Failure::from);
+    }
     let (written, touched) = (written?, touched?);
     complete(service, reading, &written).await;
     Ok((!touched.changed.is_empty()).then_some(touched.modseq))

@@ -236,9 +236,11 @@ impl<'s> AnnotationReader<'s> {
     /// The same as [`Self::touch`] for new messages. One that was removed or moved meanwhile has no
     /// annotations here: a later change removes their remains.
     pub(super) async fn touch_new(self, uids: &NumSet, keepers: &[AccountId]) -> Result<(), Failure> {
-        match self.touch(uids, keepers).await? {
-            Some(touched) if touched.view.existing(uids) != *uids => Err(expunged()),
-            _ => Ok(()),
+        match self.touch(uids, keepers).await {
+            Ok(Some(touched)) if touched.view.existing(uids) != *uids => Err(expunged()),
+            // No session here has it open: the first one that has it finds the values.
+            Ok(_) | Err(Failure::Store(StoreError::TooManyOpen)) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -13,7 +13,7 @@ use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{AclData, ListMatcher, ListPattern, MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxName, Rights, SEPARATOR};
 use posthaste_sharing::Visible;
-use posthaste_store::{MailboxEntry, MailboxList};
+use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use super::{DONE, metadata, status};
 use crate::freed::free;
@@ -195,7 +195,11 @@ async fn report_with_more(
             pace.worked(status::steps(&head, &returns.status)).await;
             let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
             let reading = seen::reading(session.login()?, owner, entry.id);
-            status::report(session, tag, (entry, reading), &head, &returns.status).await?;
+            match status::report(session, tag, (entry, reading), &head, &returns.status).await {
+                // RFC 5819 §2: a STATUS response may be left out. The client gets the list.
+                Ok(()) | Err(Failure::Store(StoreError::TooManyOpen)) => {}
+                Err(error) => return Err(error),
+            }
         }
         if let Some(entry) = one.entry.filter(is_annotated)
             && let Some(annotations) = annotations.next()

@@ -150,7 +150,14 @@ async fn recent(threads: Threads<'_>, mailbox: MailboxId, head: &MailboxHead) ->
     if head.first_recent >= head.uid_next {
         return Ok(0);
     }
-    let mailbox = threads.service.store.open_for(threads.account, mailbox).await?;
+    let mailbox = match threads.service.store.open_for(threads.account, mailbox).await {
+        // RFC 3501 §2.3.2: a message counts as recent if that cannot be determined.
+        Err(StoreError::TooManyOpen) => {
+            let added = head.uid_next.value() - head.first_recent.value();
+            return Ok(added.min(head.counts.messages));
+        }
+        opened => opened?,
+    };
     let (view, recent) = (mailbox.view(), mailbox.recent());
     let work = move || view.runs_of_uids(&recent).map(|(_, rows)| rows.len() as u32).sum();
     threads.run(u64::from(head.counts.messages), work).await

@@ -2,10 +2,12 @@
 
 use posthaste_directory::NewAccount;
 use posthaste_imap_server::{ImapOptions, ImapService};
+use posthaste_mail_model::Flag;
 use posthaste_net::ByteBudget;
 use posthaste_store::{IncomingMessage, StoreOptions};
 
-use crate::harness::{Server, USER, unhurried};
+use crate::harness::{Server, USER, search, unhurried};
+use crate::sharing::{BO, SHARED, share};
 
 /// 100 of them count: the first thousand of each mailbox do not.
 const MESSAGES: usize = 1_100;
@@ -28,7 +30,7 @@ fn fill(server: &Server, owner: &str, mailbox: &str) {
         summary: posthaste_delivery::summarize(&bytes).into(),
         bytes,
         body: store.new_body_id(),
-        flags: Vec::new(),
+        flags: vec![Flag::Deleted],
         date: 1_000_000_000,
         saved: Some(1),
     };
@@ -56,7 +58,13 @@ fn a_mailbox_that_has_no_room_is_refused_for_now_and_the_session_goes_on() {
         S: * STATUS More (MESSAGES 1100 UIDNEXT 1101)
         S: c OK …
         C: d STATUS More (RECENT)
-        S: d NO [UNAVAILABLE] …
+        S: * STATUS More (RECENT 1100)
+        S: d OK …
+        C: n STATUS More (DELETED-STORAGE)
+        S: n NO [UNAVAILABLE] …
+        C: o LIST "" More RETURN (STATUS (DELETED-STORAGE))
+        S: * LIST (…) "/" More
+        S: o OK …
         C: e ESEARCH IN (mailboxes "More") ALL
         S: e NO [UNAVAILABLE] …
         C: f APPEND More {10+}
@@ -88,4 +96,47 @@ fn an_account_does_not_keep_others_from_their_mailboxes() {
     let _first = server.select("INBOX");
     server.login().run("C: a SELECT More\nS: a NO [UNAVAILABLE] …");
     server.login_as("bob@example.org").run("C: b SELECT INBOX\nS~ b OK [READ-WRITE] …");
+}
+
+/// Their mod-sequences need not rise: nobody has the mailbox open.
+#[test]
+fn copies_have_their_annotations_in_a_mailbox_that_has_no_room() {
+    let server = server();
+    // The login makes the INBOX.
+    drop(server.login());
+    server.make_mailbox("More");
+    fill(&server, USER, "INBOX");
+    fill(&server, USER, "More");
+    server.select("INBOX").run(
+        r#"
+        C: a STORE 1 ANNOTATION (/comment (value.priv "mine"))
+        S: a OK …
+        C: b COPY 1 More
+        S: b OK [COPYUID …] …
+        C: c SELECT More
+        S~ c OK …
+        C: d FETCH 1101 (ANNOTATION (/comment value.priv))
+        S: * 1101 FETCH (ANNOTATION (/comment (value.priv "mine")))
+        S: d OK …"#,
+    );
+}
+
+#[test]
+fn a_new_message_is_seen_in_a_mailbox_of_others_that_has_no_room() {
+    let server = server();
+    share(&server, "lrsi");
+    fill(&server, USER, "P");
+    fill(&server, BO, "INBOX");
+    let mut bo = server.login_as(BO);
+    bo.run(&format!(
+        r#"
+        C: a SELECT INBOX
+        S~ a OK …
+        C: b APPEND {SHARED} (\Seen) {{3+}}
+        C: xy
+        S: b OK [APPENDUID …] …
+        C: c SELECT {SHARED}
+        S~ c OK …"#
+    ));
+    assert_eq!(search(&mut bo, "SEEN"), "1103");
 }
