@@ -36,7 +36,7 @@ pub struct StoreOptions {
     pub old_views_bytes: usize,
     /// Memory for the newest views of mailboxes that are open or cached, in bytes. A mailbox that
     /// has no room is not opened ([`crate::StoreError::TooManyOpen`]). Its first thousand messages
-    /// do not count. An account may have half of these bytes.
+    /// do not count. An account may have half of these bytes, or one mailbox that is larger.
     pub open_views_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.
     pub mailboxes_max: usize,

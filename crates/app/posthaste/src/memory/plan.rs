@@ -33,7 +33,8 @@
 //!
 //! A mailbox that has no room there is not opened. The first thousand messages of each do not
 //! count, so a connection may add 29 KB. A mailbox that grows while it is open counts its growth,
-//! and is not refused. `limits.account_messages` bounds it.
+//! and is not refused. `limits.account_messages` bounds it. Retention, renewals and the search
+//! index each have one mailbox open at a time, whether or not there is room.
 //!
 //! The largest old view of each account has no bound of its own. It takes as much as the newest
 //! one did, and twice that while a report is sent. "auto" of `limits.account_messages` lets all
@@ -434,6 +435,8 @@ mod tests {
             ("[limits]\nmemory = \"1 GiB\"\n", "[limits]\nmemory = \"3 GiB\"\n");
         assert_eq!(of(leaves_half, 2 * GIB).0, GIB / 4);
         assert_eq!(of(leaves_nothing, 3 * GIB).0, GIB / 4);
+        // Sessions may open seven eighths of them: two million messages of one mailbox, too.
+        assert!(of("", GIB).0 / 8 * 7 >= 2_000_000 * (VIEW_BYTES / 4));
         // An account may open half of them: by default all that it may have.
         for there_is in [GIB / 4, GIB, 3 * GIB, 64 * GIB] {
             let (open_views, plan) = of("", there_is);
