@@ -1,9 +1,9 @@
 //! Bounds the memory of newest views: the rows of all mailboxes that this process knows, open or
 //! cached.
 //!
-//! A mailbox counts its messages as soon as its rows are to be read. If they have no room, cached
-//! mailboxes that nobody holds are evicted. If that is not enough, the mailbox is not opened, and
-//! nothing was read. So a few accounts with very many messages each cannot fill the memory.
+//! A mailbox counts its messages before its rows are read. If they have no room, cached mailboxes
+//! that nobody holds are evicted. If that is not enough, the mailbox is not opened, and nothing
+//! was read. So a few accounts with very many messages each cannot fill the memory.
 //!
 //! Sessions may take seven eighths of the bytes. The rest is for the work of the server itself:
 //! it opens mailboxes, too, and sessions must not keep it waiting. An account may have half of
