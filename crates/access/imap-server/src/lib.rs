@@ -38,6 +38,7 @@ mod freed;
 mod gmail;
 mod heavy;
 mod keys;
+mod list_memory;
 mod listed;
 mod mailbox_filter;
 mod message_limit;

@@ -40,6 +40,7 @@ mod interplay;
 mod jmap_access;
 mod keywords;
 mod languages;
+mod list_memory;
 mod mailbox_referrals;
 mod mailboxes;
 mod memory;
