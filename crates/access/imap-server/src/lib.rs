@@ -37,6 +37,7 @@ mod flag_names;
 mod freed;
 mod gmail;
 mod heavy;
+mod kept_memory;
 mod keys;
 mod list_memory;
 mod listed;

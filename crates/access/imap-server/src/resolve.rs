@@ -24,7 +24,7 @@ use crate::selected::Selected;
 use crate::service::ImapService;
 
 /// Mailboxes of others that LIST shows at most: more than anybody reads, and little enough to sort.
-const LISTED_MAX: usize = 10_000;
+pub(crate) const LISTED_MAX: usize = 10_000;
 
 /// Entries of a list that are copied or sorted on the session's thread at most. More of them are
 /// another thread's work.

@@ -38,6 +38,7 @@ mod idle;
 mod in_progress;
 mod interplay;
 mod jmap_access;
+mod kept_memory;
 mod keywords;
 mod languages;
 mod list_memory;
