@@ -131,7 +131,8 @@ impl FollowedMailboxes {
         let Self { visible, owners, memory, .. } = self;
         let visible: &Visible = visible;
         let found = owners.keys().zip(&theirs);
-        let mut owners: Vec<_> = found.filter_map(|(id, list)| Some((owner_of(visible, *id)?, list))).collect();
+        let found = found.filter_map(|(id, list)| Some((owner_of(visible, *id)?, list)));
+        let mut owners: Vec<_> = found.collect();
         // In the order of LIST.
         owners.sort_by_cached_key(|(owner, _)| (owner.mailboxes(), owner.top()));
         let (mut bytes, mut room) = (copy_bytes(own), LISTED_MAX);
