@@ -60,6 +60,12 @@ impl AccountHashes {
         if self.count > HASHES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
+    /// Those of one place.
+    fn at(&self, of: Annotated) -> &EntryHashes {
+        static NONE: EntryHashes = EntryHashes::new();
+        self.places.get(&of).unwrap_or(&NONE)
+    }
+
     /// Octets of all of them, and of the names that a report copies.
     fn bytes(&self) -> usize {
         2 * self.octets
@@ -178,15 +184,18 @@ impl ReportedMetadata {
         }
         let Some(now) = self.read_hashes(service, account).await? else { return Ok(None) };
         let list = service.store.list(account).await?;
-        let (none, mut changed, mut pace) = (EntryHashes::new(), Vec::new(), Pace::default());
-        let mailboxes = list.entries.iter().map(|entry| (Annotated::Mailbox(entry.id), Some(&entry.name)));
-        for (of, mailbox) in [(Annotated::Server, None)].into_iter().chain(mailboxes) {
-            let (before, after) = (self.hashes.places.get(&of), now.places.get(&of));
-            let (before, after) = (before.unwrap_or(&none), after.unwrap_or(&none));
+        let (mut changed, mut pace) = (Vec::new(), Pace::default());
+        let entries = differences(self.hashes.at(Annotated::Server), now.at(Annotated::Server));
+        if !entries.is_empty() {
+            changed.push(MetadataNews { mailbox: None, entries });
+        }
+        for entry in &list.entries {
+            let of = Annotated::Mailbox(entry.id);
+            let (before, after) = (self.hashes.at(of), now.at(of));
             pace.worked(PLACE_STEPS + HASH_STEPS * (before.len() + after.len()) as u64).await;
             let entries = differences(before, after);
             if !entries.is_empty() {
-                changed.push(MetadataNews { mailbox: mailbox.cloned(), entries });
+                changed.push(MetadataNews { mailbox: Some(entry.name.clone()), entries });
             }
         }
         (self.changes, self.hashes) = (changes, now);

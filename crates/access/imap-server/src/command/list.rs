@@ -94,11 +94,10 @@ async fn selected(
     args: &ListArgs,
 ) -> Result<Selector, Failure> {
     let patterns = Patterns::of(args);
+    let want = args.selection;
     let levels = |is_shown| if is_shown && !patterns.has_all { Levels::Shown } else { Levels::LeftOut };
-    let (of_entries, want) = (levels(true), args.selection);
-    let of_subscribed = levels(want.subscribed && want.recursive_match);
-    let names = list.entries.iter().map(|entry| (&entry.name, of_entries));
-    let names = names.chain(list.subscribed.iter().map(|name| (name, of_subscribed)));
+    let (entries, subscribed) = (Some(levels(true)), levels(want.subscribed && want.recursive_match));
+    let names = CountedNames { list: &list, entries, subscribed };
     let names_paid = pay(session, tag, paid.as_ref(), names).await?;
     let paid = [paid, names_paid];
     // RFC 5258 §3.1: REMOTE.
@@ -121,18 +120,32 @@ async fn selected(
     Ok(selector)
 }
 
+/// The names that a command collects, and whether it shows the levels above them.
+pub(super) struct CountedNames<'l> {
+    pub(super) list: &'l MailboxList,
+    /// `None`: the mailboxes are not collected.
+    pub(super) entries: Option<Levels>,
+    pub(super) subscribed: Levels,
+}
+
 /// Waits for memory for names, beside what the command holds already.
-pub(super) async fn pay<'n>(
+pub(super) async fn pay(
     session: &mut Session,
     tag: &Tag,
     held: Option<&BytePermit>,
-    names: impl Iterator<Item = (&'n MailboxName, Levels)> + Send,
+    names: CountedNames<'_>,
 ) -> Result<Option<BytePermit>, Failure> {
+    let CountedNames { list, entries, subscribed } = names;
     let (asker, wire, reports) = session.reporting(tag)?;
     let paying = async {
         let (mut bytes, mut pace) = (NameBytes::default(), Pace::default());
-        for (name, levels) in names {
-            pace.worked(bytes.add(name, levels)).await;
+        if let Some(levels) = entries {
+            for entry in &list.entries {
+                pace.worked(bytes.add(&entry.name, levels)).await;
+            }
+        }
+        for name in &list.subscribed {
+            pace.worked(bytes.add(name, subscribed)).await;
         }
         list_memory::reserve(asker.service, asker.login.id, held, bytes.all(DERIVED_MAX)).await
     };

@@ -14,7 +14,8 @@ use posthaste_store::MailboxList;
 
 use super::DONE;
 use super::list::{
-    DERIVED_MAX, INLINE_NAMES_MAX, NAME_BYTES, NAME_STEPS, Stepwise, in_pieces, parents, pay, too_many_levels,
+    CountedNames, DERIVED_MAX, INLINE_NAMES_MAX, NAME_BYTES, NAME_STEPS, Stepwise, in_pieces, parents, pay,
+    too_many_levels,
 };
 use crate::freed::free;
 use crate::heavy::SLICE_STEPS;
@@ -64,9 +65,10 @@ async fn subscribed(
     (reference, pattern): (&str, &str),
 ) -> Result<Subscribed, Failure> {
     let mut found = Subscribed::new(list, reference, pattern);
-    let levels = if found.shows_levels { Levels::Shown } else { Levels::LeftOut };
-    let names = found.list.subscribed.iter().map(|name| (name, levels));
-    found.paid = pay(session, tag, None, names).await?;
+    let subscribed = if found.shows_levels { Levels::Shown } else { Levels::LeftOut };
+    let names = CountedNames { list: &found.list, entries: None, subscribed };
+    let paid = pay(session, tag, None, names).await?;
+    found.paid = paid;
     if found.list.subscribed.len() <= INLINE_NAMES_MAX
         && found.list.subscribed.iter().map(|name| found.steps(name)).sum::<u64>() <= SLICE_STEPS
     {
