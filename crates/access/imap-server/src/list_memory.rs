@@ -1,9 +1,9 @@
 //! The memory of LIST and LSUB: the names that they show.
 //!
-//! The names of an account's own mailboxes are shared with its list. The levels above them and the
-//! names of mailboxes of others are made for one command, which holds them until its client has
-//! read the answer. So they are reserved from the budget for reading: 50,000 levels of the longest
-//! names take over 50 MiB.
+//! The names of an account's own mailboxes are shared with its list. The levels above them, and the
+//! names of mailboxes of others, are made for one command. It holds them until its client has read
+//! the answer. So they are reserved from the budget for reading: 50,000 levels of the longest names
+//! take over 50 MiB.
 
 use posthaste_mail_model::{AccountId, MailboxName, SEPARATOR};
 use posthaste_net::BytePermit;
