@@ -43,6 +43,17 @@ impl Filter {
         })
     }
 
+    /// Octets of its names: each is an allocation, and has a place in a tree.
+    pub(crate) fn bytes(&self) -> usize {
+        const NAME_BYTES: usize = 80;
+        match self {
+            Self::Personal | Self::Subscribed => 0,
+            Self::Subtree(names) | Self::SubtreeOne(names) | Self::Mailboxes(names) => {
+                names.iter().map(|name| NAME_BYTES + name.as_str().len()).sum()
+            }
+        }
+    }
+
     /// Whether it may name mailboxes of others. Personal ones are one's own (RFC 5465 §6.3).
     pub(crate) fn may_reach_others(&self, list: &MailboxList) -> bool {
         let is_theirs =

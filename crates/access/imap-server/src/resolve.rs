@@ -10,10 +10,12 @@ use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::ListArgs;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
+use posthaste_net::BytePermit;
 use posthaste_sharing::{Namespace, Owner, Visible};
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use crate::heavy::Pace;
+use crate::list_memory::{ListMemory, copy_bytes, shown_bytes};
 use crate::object_ids::WantedMailbox;
 use crate::referred;
 use crate::reply::{Failure, Reply};
@@ -22,7 +24,7 @@ use crate::selected::Selected;
 use crate::service::ImapService;
 
 /// Mailboxes of others that LIST shows at most: more than anybody reads, and little enough to sort.
-const LISTED_MAX: usize = 10_000;
+pub(crate) const LISTED_MAX: usize = 10_000;
 
 /// Entries of a list that are copied or sorted on the session's thread at most. More of them are
 /// another thread's work.
@@ -189,7 +191,7 @@ impl<'s> Asker<'s> {
             return self.list_all().await;
         }
         let list = self.service.store.list(self.login.id).await?;
-        Ok(ShownList { list, visible: Arc::default() })
+        Ok(ShownList::of_own(list))
     }
 
     /// A list that has the mailbox of this name and those around it, if it may be listed.
@@ -206,8 +208,10 @@ impl<'s> Asker<'s> {
         let list = self.service.store.list(self.login.id).await?;
         let visible = self.service.shared.visible_to(self.login).await?;
         if visible.is_empty() {
-            return Ok(ShownList { list, visible });
+            return Ok(ShownList { list, visible, paid: None });
         }
+        let mut memory = ListMemory::new(self.service, self.login.id);
+        memory.grow(copy_bytes(&list)).await?;
         let (own, mut pace) = (Arc::clone(&list), Pace::default());
         let count = list.entries.len() + list.subscribed.len();
         let mut all = self.with_entries(count, &mut pace, move || CombinedList::of(&own)).await?;
@@ -221,6 +225,7 @@ impl<'s> Asker<'s> {
             }
             let theirs = self.service.store.list(owner.account.id).await?;
             let count = theirs.entries.len();
+            memory.grow(shown_bytes(owner, &theirs.entries, all.room)).await?;
             if count <= ENTRIES_HERE_MAX {
                 all.add(owner, &theirs.entries);
                 pace.worked(count as u64 * ENTRY_STEPS).await;
@@ -237,7 +242,7 @@ impl<'s> Asker<'s> {
         }
         let count = all.len();
         let list = self.with_entries(count, &mut pace, move || all.sorted()).await?;
-        Ok(ShownList { list, visible })
+        Ok(ShownList { list, visible, paid: memory.into_permit() })
     }
 
     /// Does work on so many entries of lists: here if they are few, else on another thread.
@@ -308,6 +313,15 @@ impl CombinedList {
 pub(crate) struct ShownList {
     pub(crate) list: Arc<MailboxList>,
     pub(crate) visible: Arc<Visible>,
+    /// Memory for the list, if it is long and was made for this command.
+    pub(crate) paid: Option<BytePermit>,
+}
+
+impl ShownList {
+    /// The user's own mailboxes, whose list all sessions share.
+    pub(crate) fn of_own(list: Arc<MailboxList>) -> Self {
+        Self { list, visible: Arc::default(), paid: None }
+    }
 }
 
 impl ExistingMailbox {

@@ -265,14 +265,25 @@ impl ImapService {
         bytes: u64,
     ) -> Result<BytePermit, Failure> {
         let permit = self.reads.begin(Holder::Account(account.0.to_bytes()));
+        self.grow_to_read(account, &permit, bytes).await?;
+        // No other session may displace this permit: it is returned soon.
+        permit.complete();
+        Ok(permit)
+    }
+
+    /// Waits until such a permit has this many bytes.
+    pub(crate) async fn grow_to_read(
+        &self,
+        account: AccountId,
+        permit: &BytePermit,
+        bytes: u64,
+    ) -> Result<(), Failure> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.held.make_room(account, &self.reads, bytes);
         if permit.grow_to_within(bytes, READS_WITHIN).await.is_err() {
             let text = "Too much is being read at the moment, try again later";
             return Err(Reply::no(Code::Unavailable, text).into());
         }
-        // No other session may displace this permit: it is returned soon.
-        permit.complete();
-        Ok(permit)
+        Ok(())
     }
 }

@@ -308,14 +308,15 @@ impl Session {
     /// Reports changes of annotations by others, after ENABLE METADATA (RFC 5464 §4.4.2). `tag` as
     /// in [`Self::announce`].
     pub(crate) async fn announce_annotations(&mut self, tag: Option<&Tag>) -> Result<(), Failure> {
-        match (&mut self.annotations, &self.login) {
-            // Boxed: nearly no session needs it.
-            (Some(known), Some(login)) => {
-                let reports = tag.map(|tag| self.service.reports(tag));
-                Box::pin(known.report_changes((&*self.service, login.id), &mut self.wire, reports)).await
-            }
-            _ => Ok(()),
+        let (Some(known), Some(login)) = (&mut self.annotations, &self.login) else { return Ok(()) };
+        let reports = tag.map(|tag| self.service.reports(tag));
+        // Boxed: nearly no session needs it.
+        let reporting = Box::pin(known.report_changes((&*self.service, login.id), &mut self.wire, reports));
+        if !reporting.await? {
+            self.annotations = None;
+            self.wire.say_line(&["* NO There are too many annotations: their changes are not reported"]);
         }
+        Ok(())
     }
 
     /// The time that the server waits for input before login.

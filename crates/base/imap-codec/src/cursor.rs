@@ -10,7 +10,7 @@ use bytes::Bytes;
 use posthaste_mail_model::NumSet;
 
 use crate::chars::{is_astring_char, is_atom_char, is_word_char};
-use crate::limits::SKIP_NESTING_MAX;
+use crate::limits::{SKIP_NESTING_MAX, TEXT_LITERAL_BYTES_MAX};
 use crate::{ParseError, ParseErrorKind, Tag};
 
 /// A broken rule, before the tag of the answer is known.
@@ -294,7 +294,12 @@ impl<'a> Cursor<'a> {
                 Ok(if escaped { self.unescape(range).into() } else { self.bytes[range].into() })
             }
             Some(b'{') => {
+                let at = self.clone();
                 let bytes = &self.bytes[self.literal()?];
+                // The literals of an APPEND may be as long as a message. A text of one is copied.
+                if self.quoting == Quoting::Strict && bytes.len() as u64 > TEXT_LITERAL_BYTES_MAX {
+                    return at.limit("The literal is too long for a text");
+                }
                 if memchr::memchr(0, bytes).is_some() {
                     return self.fail("a literal without NUL");
                 }

@@ -110,6 +110,8 @@ struct Word<'m> {
 impl Word<'_> {
     /// Whether it is this special, and not a quoted one.
     fn is(&self, special: u8) -> bool {
+        #[cfg(test)]
+        tests::LOOKED_AT.set(tests::LOOKED_AT.get() + 1);
         !self.is_quoted && *self.text == [special]
     }
 }
@@ -118,6 +120,8 @@ impl Word<'_> {
 #[derive(Default)]
 struct Words<'m> {
     all: Vec<Word<'m>>,
+    /// Whether one of them is `@`. They are not looked at again for each colon after them.
+    has_sign: bool,
     /// The last comment that followed a word.
     comment: Option<Cow<'m, [u8]>>,
 }
@@ -125,6 +129,7 @@ struct Words<'m> {
 impl<'m> Words<'m> {
     fn push(&mut self, word: Word<'m>) {
         if self.all.len() < WORDS_MAX {
+            self.has_sign |= word.is(b'@');
             self.all.push(word);
         }
     }
@@ -138,6 +143,7 @@ impl<'m> Words<'m> {
 
     fn clear(&mut self) {
         self.all.clear();
+        self.has_sign = false;
         self.comment = None;
     }
 
@@ -229,7 +235,7 @@ impl<'m> Reader<'m> {
                         self.end_group();
                     }
                 }
-                b':' if !self.in_group && !self.words.all.iter().any(|word| word.is(b'@')) => {
+                b':' if !self.in_group && !self.words.has_sign => {
                     self.at += 1;
                     let name = self.words.phrase().unwrap_or_default();
                     self.words.clear();
@@ -330,7 +336,9 @@ impl<'m> Reader<'m> {
             self.made.push(Address { name, route, mailbox: Some(mailbox), host: Some(host) });
         }
         self.words.clear();
-        self.words.all = next;
+        for word in next {
+            self.words.push(word);
+        }
     }
 
     /// A quoted string, an atom, or one of the separators.
@@ -394,4 +402,26 @@ fn comment_end(bytes: &[u8], at: usize) -> usize {
         }
     }
     bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        /// How often words were compared with a special.
+        pub(super) static LOOKED_AT: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn words_are_not_looked_at_again_for_each_colon() {
+        const COLONS: usize = 10_000;
+        let value = ["a ".repeat(WORDS_MAX - 1), "@".to_owned(), ":".repeat(COLONS)].concat();
+        let before = LOOKED_AT.get();
+        assert_eq!(address_list(value.as_bytes()).len(), 1);
+        let looked_at = LOOKED_AT.get() - before;
+        assert!(looked_at < 10 * (WORDS_MAX + COLONS), "{looked_at}");
+    }
 }

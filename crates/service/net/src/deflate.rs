@@ -27,6 +27,12 @@ const OUTPUT_MAX: usize = 16 * 1024;
 /// Compressed bytes read at once; on the stack while reading, kept only if the caller's buffer was
 /// too small.
 const READ_PIECE: usize = 4 * 1024;
+/// Compressed bytes without output in one poll. Empty blocks with tables of their own take some
+/// 100 ns a byte, so these take 2 ms.
+const IDLE_MAX: usize = 16 * 1024;
+/// What each call of the decompressor counts beside its bytes: an empty block of five bytes takes
+/// as long as some of a table.
+const CALL_BYTES: usize = 8;
 /// The end of a sync flush: the length of an empty stored block, and its complement
 /// (RFC 1951 §3.2.4).
 const FLUSHED: [u8; 4] = [0, 0, 0xff, 0xff];
@@ -106,9 +112,15 @@ impl Deflate {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
+        let mut idle = 0;
         loop {
             if self.ended {
                 return Poll::Ready(Ok(()));
+            }
+            if idle > IDLE_MAX {
+                // A peer may send empty blocks for ever. Other tasks have their turn.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             if self.more || self.taken < self.input.len() {
                 let kept = std::mem::take(&mut self.input);
@@ -122,6 +134,7 @@ impl Deflate {
                 if produced > 0 {
                     return Poll::Ready(Ok(()));
                 }
+                idle += used + CALL_BYTES;
                 continue;
             }
             let mut piece = [0; READ_PIECE];
@@ -138,6 +151,7 @@ impl Deflate {
             if produced > 0 {
                 return Poll::Ready(Ok(()));
             }
+            idle += used + CALL_BYTES;
         }
     }
 
@@ -282,6 +296,36 @@ mod tests {
                 found.extend_from_slice(buf.filled());
             }
             found
+        }
+    }
+
+    /// A peer that sends empty stored blocks (RFC 1951 §3.2.4) for ever.
+    struct EmptyBlocks;
+
+    impl AsyncRead for EmptyBlocks {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            const BLOCK: [u8; 5] = [0, 0, 0, 0xff, 0xff];
+            while buf.remaining() >= BLOCK.len() {
+                buf.put_slice(&BLOCK);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn input_without_output_is_read_with_pauses() {
+        let (mut deflate, mut piece) = (Deflate::new(), [0; 64]);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        for polls in 1..=3 {
+            let mut buf = ReadBuf::new(&mut piece);
+            let read = deflate.poll_read(Pin::new(&mut EmptyBlocks), &mut cx, &mut buf);
+            assert!(read.is_pending() && buf.filled().is_empty());
+            let taken = deflate.decompress.total_in() as usize;
+            assert!(taken > 0 && taken <= polls * 2 * IDLE_MAX, "{taken} bytes in {polls} polls");
         }
     }
 

@@ -12,11 +12,15 @@ use posthaste_mail_model::NumSet;
 
 use super::reader::{AnnotationReader, ByUid, VALUE_STEPS};
 use crate::heavy::Pace;
+use crate::kept_memory::KeptMemory;
 use crate::reply::Failure;
 
 /// Values that a session keeps hashes of: some 1 MB. In a mailbox with more, changes of annotations
 /// show by MODSEQ alone.
 const HASHES_MAX: usize = 10_000;
+
+/// Octets of a hash in a tree of few, and of the allocation of its name.
+const HASH_BYTES: usize = 160;
 
 type ValueHashes = BTreeMap<(Scope, Box<str>), u64>;
 
@@ -25,16 +29,24 @@ pub(crate) struct ReportedAnnotations {
     hashing: RandomState,
     by_uid: BTreeMap<u32, ValueHashes>,
     count: usize,
+    octets: usize,
+    memory: KeptMemory,
+}
+
+/// What hashes take.
+fn octets_of(hashes: &ValueHashes) -> usize {
+    hashes.keys().map(|(_, entry)| HASH_BYTES + entry.len()).sum()
 }
 
 impl ReportedAnnotations {
     /// The present values; `None` if there are too many.
     pub(crate) async fn read(reader: AnnotationReader<'_>) -> Result<Option<Box<Self>>, Failure> {
         let all = reader.read_all().await?.by_uid;
-        let mut known = Self { hashing: RandomState::new(), by_uid: BTreeMap::new(), count: 0 };
+        let (hashing, memory) = (RandomState::new(), KeptMemory::new(reader.service, reader.login));
+        let mut known = Self { hashing, by_uid: BTreeMap::new(), count: 0, octets: 0, memory };
         let uids = all.keys().copied().collect();
         known.adopt(&uids, &all).await;
-        Ok((known.count <= HASHES_MAX).then(|| Box::new(known)))
+        Ok((!known.is_full()).then(|| Box::new(known)))
     }
 
     /// Takes over the values of these messages, and returns the entries that have changed. Messages
@@ -61,6 +73,7 @@ impl ReportedAnnotations {
             }
             let old = self.by_uid.remove(&uid).unwrap_or_default();
             self.count = self.count.saturating_sub(old.len()) + new.len();
+            self.octets = self.octets.saturating_sub(octets_of(&old)) + octets_of(&new);
             let differs = |key: &&(Scope, Box<str>)| old.get(*key) != new.get(*key);
             let keys = old.keys().chain(new.keys()).filter(differs);
             let mut names: Vec<String> = keys.map(|(_, entry)| entry.to_string()).collect();
@@ -78,8 +91,8 @@ impl ReportedAnnotations {
     }
 
     /// Whether there are more values than a session keeps hashes of.
-    pub(super) fn is_full(&self) -> bool {
-        self.count > HASHES_MAX
+    pub(super) fn is_full(&mut self) -> bool {
+        self.count > HASHES_MAX || self.memory.resize(self.octets).is_err()
     }
 
     /// Takes over what the session itself has changed.

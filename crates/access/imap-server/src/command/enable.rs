@@ -15,7 +15,8 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, names: &[Capability]) 
         let (asker, wire, reports) = session.reporting(tag)?;
         let clock = wire.clock().clone();
         let reading = ReportedMetadata::read(asker.service, asker.login.id, clock);
-        metadata = Some(Box::new(wire.reporting(reports, Box::pin(reading)).await?));
+        // Changes of too many annotations are not reported, so it is not enabled.
+        metadata = wire.reporting(reports, Box::pin(reading)).await?.map(Box::new);
     }
     let mut enabled = Vec::new();
     for name in names {

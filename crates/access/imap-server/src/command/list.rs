@@ -12,12 +12,14 @@ use posthaste_imap_codec::command::{ListArgs, ListReturn, ListSelection, ListSyn
 use posthaste_imap_codec::response::{Code, ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{AclData, ListMatcher, ListPattern, MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxName, Rights, SEPARATOR};
+use posthaste_net::BytePermit;
 use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
 use super::{DONE, metadata, status};
 use crate::freed::free;
 use crate::heavy::{Pace, SLICE_STEPS};
+use crate::list_memory::{self, Levels, NameBytes};
 use crate::listed::{self, NameAttributes, data_of};
 use crate::referred;
 use crate::reply::{Failure, Reply};
@@ -46,12 +48,22 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Re
         session.wire.out().extend_from_slice(b"* LIST (\\Noselect) \"/\" \"\"\r\n");
         return Ok(DONE);
     }
+    run_as(session, tag, args, Untagged::List).await
+}
+
+/// Lists with this response for each name.
+pub(super) async fn run_as(
+    session: &mut Session,
+    tag: &Tag,
+    args: &ListArgs,
+    shown: fn(ListData) -> Untagged,
+) -> Result<Reply, Failure> {
     metadata::check_wanted(&args.returns.metadata)?;
     status::activate(session, &args.returns.status);
     let (asker, wire, reports) = session.reporting(tag)?;
     let reading = Box::pin(asker.list_for(args));
-    let ShownList { list, visible } = wire.reporting(reports, reading).await?;
-    let selector = selected(session, tag, list, args).await?;
+    let ShownList { list, visible, paid } = wire.reporting(reports, reading).await?;
+    let selector = selected(session, tag, (list, paid), args).await?;
     let mut pace = Pace::default();
     let mut batch = Vec::new();
     for (name, known) in &selector.names {
@@ -59,7 +71,7 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Re
         let Some(found) = selector.line(name, known, args) else { continue };
         let returns = &args.returns;
         if returns.status.is_empty() && returns.metadata.is_empty() && !returns.my_rights {
-            session.wire.say(Untagged::List(found.data));
+            session.wire.say(shown(found.data));
             session.wire.relieve().await?;
             continue;
         }
@@ -73,39 +85,27 @@ pub(super) async fn run(session: &mut Session, tag: &Tag, args: &ListArgs) -> Re
     Ok(DONE)
 }
 
-/// The lines of a basic LIST, without STATUS and METADATA.
-pub(super) async fn lines(
-    session: &mut Session,
-    tag: &Tag,
-    args: &ListArgs,
-) -> Result<Vec<ListData>, Failure> {
-    let (asker, wire, reports) = session.reporting(tag)?;
-    let reading = Box::pin(asker.list_for(args));
-    let ShownList { list, .. } = wire.reporting(reports, reading).await?;
-    let selector = selected(session, tag, list, args).await?;
-    let mut pace = Pace::default();
-    let mut lines = Vec::new();
-    for (name, known) in &selector.names {
-        pace.worked(listed::line_steps(name)).await;
-        lines.extend(selector.line(name, known, args).map(|line| line.data));
-    }
-    Ok(lines)
-}
-
 /// Finds the names of the answer. Little work is done at once. More work runs on another thread, in
 /// pieces, for as long as the client stays connected.
 async fn selected(
     session: &mut Session,
     tag: &Tag,
-    list: Arc<MailboxList>,
+    (list, paid): (Arc<MailboxList>, Option<BytePermit>),
     args: &ListArgs,
 ) -> Result<Selector, Failure> {
     let patterns = Patterns::of(args);
+    let want = args.selection;
+    let levels = |is_shown| if is_shown && !patterns.has_all { Levels::Shown } else { Levels::LeftOut };
+    let (entries, subscribed) = (Some(levels(true)), levels(want.subscribed && want.recursive_match));
+    let names = CountedNames { list: &list, entries, subscribed };
+    let names_paid = pay(session, tag, paid.as_ref(), names).await?;
+    let paid = [paid, names_paid];
     // RFC 5258 §3.1: REMOTE.
     let remote = if args.selection.remote { referred::names(session.login()?) } else { Vec::new() };
     if patterns.steps(&list) <= SLICE_STEPS {
         let mut selector = Selector::new(list, args.selection, patterns, &remote)?;
         while selector.step()?.is_some() {}
+        selector.paid = paid;
         return Ok(selector);
     }
     let (service, account) = (Arc::clone(&session.service), session.login()?.id);
@@ -115,7 +115,41 @@ async fn selected(
         in_pieces(&service, account, made.await??).await
     };
     let reports = service.reports(tag);
-    Box::pin(session.wire.while_reporting(reports, work)).await?
+    let mut selector = Box::pin(session.wire.while_reporting(reports, work)).await??;
+    selector.paid = paid;
+    Ok(selector)
+}
+
+/// The names that a command collects, and whether it shows the levels above them.
+pub(super) struct CountedNames<'l> {
+    pub(super) list: &'l MailboxList,
+    /// `None`: the mailboxes are not collected.
+    pub(super) entries: Option<Levels>,
+    pub(super) subscribed: Levels,
+}
+
+/// Waits for memory for names, beside what the command holds already.
+pub(super) async fn pay(
+    session: &mut Session,
+    tag: &Tag,
+    held: Option<&BytePermit>,
+    names: CountedNames<'_>,
+) -> Result<Option<BytePermit>, Failure> {
+    let CountedNames { list, entries, subscribed } = names;
+    let (asker, wire, reports) = session.reporting(tag)?;
+    let paying = async {
+        let (mut bytes, mut pace) = (NameBytes::default(), Pace::default());
+        if let Some(levels) = entries {
+            for entry in &list.entries {
+                pace.worked(bytes.add(&entry.name, levels)).await;
+            }
+        }
+        for name in &list.subscribed {
+            pace.worked(bytes.add(name, subscribed)).await;
+        }
+        list_memory::reserve(asker.service, asker.login.id, held, bytes.all(DERIVED_MAX)).await
+    };
+    wire.while_reporting(reports, Box::pin(paying)).await?
 }
 
 /// Work that is done in steps.
@@ -301,7 +335,7 @@ pub(super) const HEAVY_STEPS: u64 = 40_000_000;
 pub(super) const DERIVED_MAX: usize = 50_000;
 
 /// Bytes of a name at most, as far as it matters for the thread that frees them.
-const NAME_BYTES: usize = 1024;
+pub(super) const NAME_BYTES: usize = 1024;
 
 /// Finds out which names the answer has, in steps.
 struct Selector {
@@ -312,6 +346,8 @@ struct Selector {
     names: Vec<(MailboxName, NameFacts)>,
     /// The next name to be matched. After the last one: the next name whose parents are marked.
     at: usize,
+    /// Memory for the list and for the names.
+    paid: [Option<BytePermit>; 2],
 }
 
 impl Selector {
@@ -322,7 +358,7 @@ impl Selector {
         remote: &[MailboxName],
     ) -> Result<Self, Failure> {
         let names = known_names(&list, want, patterns.has_all, remote)?.into_iter().collect();
-        Ok(Self { list, want, patterns, names, at: 0 })
+        Ok(Self { list, want, patterns, names, at: 0, paid: [None, None] })
     }
 
     fn next_step(&mut self) -> Option<u64> {
@@ -395,7 +431,7 @@ impl Drop for Selector {
     /// Fifty thousand long names take their thread up to 10 ms.
     fn drop(&mut self) {
         let bytes = self.names.len() * NAME_BYTES;
-        free(std::mem::take(&mut self.names), bytes);
+        free((std::mem::take(&mut self.names), std::mem::take(&mut self.paid)), bytes);
     }
 }
 

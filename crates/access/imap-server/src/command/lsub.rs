@@ -9,11 +9,17 @@ use posthaste_imap_codec::command::ListSelection;
 use posthaste_imap_codec::response::{ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{ListMatcher, ListPattern, MailboxArg, Tag};
 use posthaste_mail_model::{MailboxName, SEPARATOR};
+use posthaste_net::BytePermit;
 use posthaste_store::MailboxList;
 
 use super::DONE;
-use super::list::{DERIVED_MAX, INLINE_NAMES_MAX, NAME_STEPS, Stepwise, in_pieces, parents, too_many_levels};
+use super::list::{
+    CountedNames, DERIVED_MAX, INLINE_NAMES_MAX, NAME_BYTES, NAME_STEPS, Stepwise, in_pieces, parents, pay,
+    too_many_levels,
+};
+use crate::freed::free;
 use crate::heavy::SLICE_STEPS;
+use crate::list_memory::Levels;
 use crate::listed::print_lines;
 use crate::referred;
 use crate::reply::{Failure, Reply};
@@ -43,33 +49,47 @@ pub(super) async fn run(
         mailboxes = Arc::new(all);
     }
     let (reference, pattern) = (reference.text()?, pattern.text()?);
-    let lines = subscribed(session, tag, mailboxes, (reference, pattern)).await?;
-    print_lines(&mut session.wire, lines.into_iter().map(Untagged::Lsub)).await?;
+    let mut found = subscribed(session, tag, mailboxes, (reference, pattern)).await?;
+    // The lines are made one by one: each has a copy of its name.
+    let names = std::iter::from_fn(|| found.names.pop_first());
+    print_lines(&mut session.wire, names.map(|(name, itself)| line(&name, itself))).await?;
     Ok(DONE)
 }
 
-/// The lines of LSUB (RFC 3501 §6.3.9): subscribed names, and for a pattern with `%` the levels
+/// The names of LSUB (RFC 3501 §6.3.9): subscribed names, and for a pattern with `%` the levels
 /// that represent the names below them.
 async fn subscribed(
     session: &mut Session,
     tag: &Tag,
     list: Arc<MailboxList>,
     (reference, pattern): (&str, &str),
-) -> Result<Vec<ListData>, Failure> {
+) -> Result<Subscribed, Failure> {
     let mut found = Subscribed::new(list, reference, pattern);
+    let subscribed = if found.shows_levels { Levels::Shown } else { Levels::LeftOut };
+    let names = CountedNames { list: &found.list, entries: None, subscribed };
+    let paid = pay(session, tag, None, names).await?;
+    found.paid = paid;
     if found.list.subscribed.len() <= INLINE_NAMES_MAX
         && found.list.subscribed.iter().map(|name| found.steps(name)).sum::<u64>() <= SLICE_STEPS
     {
         while found.step()?.is_some() {}
-        return Ok(found.lines());
+        return Ok(found);
     }
     let (service, account) = (Arc::clone(&session.service), session.login()?.id);
-    let work = async {
-        let found = in_pieces(&service, account, found).await?;
-        service.heavy.run(account, move || found.lines()).await
-    };
+    let work = in_pieces(&service, account, found);
     let reports = service.reports(tag);
     Box::pin(session.wire.while_reporting(reports, work)).await?
+}
+
+/// The line of a name that is subscribed itself, or is above others.
+fn line(name: &MailboxName, itself: bool) -> Untagged {
+    Untagged::Lsub(ListData {
+        attributes: if itself { Vec::new() } else { vec![ListAttribute::NoSelect] },
+        separator: Some(SEPARATOR),
+        mailbox: MailboxArg::from(name),
+        child_info: ListSelection::default(),
+        old_name: None,
+    })
 }
 
 /// Finds the names that LSUB shows, one subscription in each step.
@@ -85,6 +105,17 @@ struct Subscribed {
     names: BTreeMap<MailboxName, bool>,
     /// Levels that were looked at.
     seen: BTreeSet<MailboxName>,
+    /// Memory for all of them.
+    paid: Option<BytePermit>,
+}
+
+impl Drop for Subscribed {
+    /// Sixty thousand names are not freed on the session's thread.
+    fn drop(&mut self) {
+        let bytes = (self.names.len() + self.seen.len()) * NAME_BYTES;
+        let names = (std::mem::take(&mut self.names), std::mem::take(&mut self.seen));
+        free((names, self.paid.take()), bytes);
+    }
 }
 
 impl Subscribed {
@@ -97,6 +128,7 @@ impl Subscribed {
             last: None,
             names: BTreeMap::new(),
             seen: BTreeSet::new(),
+            paid: None,
         }
     }
 
@@ -105,23 +137,13 @@ impl Subscribed {
         let levels = 1 + name.as_str().matches(SEPARATOR).count() as u64;
         (NAME_STEPS + name.as_str().len() as u64 * self.words) * levels
     }
-
-    fn lines(self) -> Vec<ListData> {
-        let data = |(name, itself): (MailboxName, bool)| ListData {
-            attributes: if itself { Vec::new() } else { vec![ListAttribute::NoSelect] },
-            separator: Some(SEPARATOR),
-            mailbox: MailboxArg::from(&name),
-            child_info: ListSelection::default(),
-            old_name: None,
-        };
-        self.names.into_iter().map(data).collect()
-    }
 }
 
 impl Stepwise for Subscribed {
     fn step(&mut self) -> Result<Option<u64>, Failure> {
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let Some(name) = self.list.subscribed.range((after, Bound::Unbounded)).next().cloned() else {
+            self.seen = BTreeSet::new();
             return Ok(None);
         };
         let steps = self.steps(&name);
@@ -163,8 +185,7 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, 300);
-        let lines = found.lines();
-        assert_eq!(lines.len(), 111, "s1, s10 to s19, s100 to s199");
-        assert!(lines.iter().all(|line| line.attributes == [ListAttribute::NoSelect]));
+        assert_eq!(found.names.len(), 111, "s1, s10 to s19, s100 to s199");
+        assert!(found.names.values().all(|itself| !itself));
     }
 }

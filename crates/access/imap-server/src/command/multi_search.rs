@@ -183,7 +183,7 @@ async fn named(from: SearchedNames<'_>) -> Result<Vec<SearchedMailbox>, Failure>
     let selected = from.selected.filter(|_| has_selected).map(|selected| selected.mailbox.id());
     let listed = match elsewhere.iter().any(|filter| filter.may_reach_others(&own)) {
         true => asker.list_all().await?,
-        false => ShownList { list: Arc::clone(&own), visible: Arc::default() },
+        false => ShownList::of_own(Arc::clone(&own)),
     };
     let mut pace = Pace::default();
     let mut found = Vec::new();

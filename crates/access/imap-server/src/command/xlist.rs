@@ -5,11 +5,10 @@
 //! `\Inbox`, because Gmail translates its name.
 
 use posthaste_imap_codec::command::SpecialUse;
-use posthaste_imap_codec::response::{ListAttribute, Untagged};
+use posthaste_imap_codec::response::{ListAttribute, ListData, Untagged};
 use posthaste_imap_codec::{ListPattern, MailboxArg, Tag};
 
-use super::{DONE, list};
-use crate::listed::print_lines;
+use super::list;
 use crate::reply::{Failure, Reply};
 use crate::session::Session;
 
@@ -19,21 +18,22 @@ pub(super) async fn run(
     reference: MailboxArg,
     pattern: ListPattern,
 ) -> Result<Reply, Failure> {
-    let mut lines = list::lines(session, tag, &list::basic(reference, pattern)).await?;
-    for data in &mut lines {
-        for attribute in &mut data.attributes {
-            if let ListAttribute::Use(special_use) = attribute
-                && let Some(word) = word_of_gmail(special_use)
-            {
-                *special_use = SpecialUse::Other(word.to_owned());
-            }
-        }
-        if data.mailbox.text() == Ok("INBOX") {
-            data.attributes.push(ListAttribute::Use(SpecialUse::Other("Inbox".to_owned())));
+    list::run_as(session, tag, &list::basic(reference, pattern), of_gmail).await
+}
+
+/// A line with Gmail's words.
+fn of_gmail(mut data: ListData) -> Untagged {
+    for attribute in &mut data.attributes {
+        if let ListAttribute::Use(special_use) = attribute
+            && let Some(word) = word_of_gmail(special_use)
+        {
+            *special_use = SpecialUse::Other(word.to_owned());
         }
     }
-    print_lines(&mut session.wire, lines.into_iter().map(Untagged::Xlist)).await?;
-    Ok(DONE)
+    if data.mailbox.text() == Ok("INBOX") {
+        data.attributes.push(ListAttribute::Use(SpecialUse::Other("Inbox".to_owned())));
+    }
+    Untagged::Xlist(data)
 }
 
 /// Gmail's word, where it is another one than that of RFC 6154.

@@ -9,6 +9,7 @@ use super::members::Members;
 use super::ordered::OrderedMembers;
 use super::{CONTEXTS_MAX, Context, SortedContext, print};
 use crate::heavy::Pace;
+use crate::kept_memory::items_bytes;
 use crate::offload::Threads;
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
@@ -90,16 +91,11 @@ impl RequestedContext {
         };
         let named = tag.clone();
         let contexts = &mut selected.contexts;
-        let asked_bytes = key_bytes + bytes_of(&items);
+        let asked_bytes = key_bytes + items_bytes(&items);
         contexts.list.push(Context { tag, numbering, key, items, asked_bytes, members, sorted });
         if !contexts.pay(by.service, by.account) {
             contexts.cancel(std::slice::from_ref(&named));
             print::no_update(wire, &named, "The result is too large to be kept up to date now");
         }
     }
-}
-
-/// The memory of items, about: their debug text is longer than the names and numbers in them.
-fn bytes_of(items: &[FetchItem]) -> usize {
-    size_of_val(items) + items.iter().map(|item| format!("{item:?}").len()).sum::<usize>()
 }

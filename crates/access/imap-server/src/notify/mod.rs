@@ -26,6 +26,7 @@ use posthaste_mail_model::{MailboxId, ModSeq, NumSet};
 use posthaste_net::Clock;
 use posthaste_store::{AccountWatch, MailboxList, OwnArrivals};
 
+use crate::kept_memory::{KeptMemory, NoMemory};
 use crate::metadata_reports::ReportedMetadata;
 use crate::reply::Failure;
 use crate::resolve::Asker;
@@ -47,6 +48,8 @@ pub(crate) struct ReportedState {
 /// The events that a session wants, and those already reported.
 pub(crate) struct Notify {
     request: NotifyRequest,
+    /// Memory for the request.
+    _memory: KeptMemory,
     watch: AccountWatch,
     /// Mailboxes of other accounts, if the client wants to know of any.
     others: Option<Box<FollowedMailboxes>>,
@@ -75,20 +78,34 @@ impl Notify {
         clock: Clock,
     ) -> Result<Self, Failure> {
         let (service, account) = (asker.service, asker.login.id);
+        let mut memory = KeptMemory::new(service, account);
+        memory.resize(request.bytes())?;
         let watch = service.store.follow(account).await?;
         let own_list = watch.list();
         let mut others = FollowedMailboxes::begin(asker, &request.groups, &own_list).await?;
         let list = match &mut others {
-            Some(others) => Box::pin(others.list_with(&own_list)).await,
+            Some(others) => Box::pin(others.list_with(&own_list)).await?,
             None => Arc::clone(&own_list),
         };
         let annotations = match request.annotations() {
-            true => Some(Box::new(ReportedMetadata::read(service, account, clock).await?)),
+            true => Some(Box::new(ReportedMetadata::read(service, account, clock).await?.ok_or(NoMemory)?)),
             false => None,
         };
         let (own, own_uids) = (Vec::new(), NumSet::new());
         let (closed, was_selected) = (None, None);
-        Ok(Self { request, watch, others, own_list, list, annotations, own, own_uids, closed, was_selected })
+        Ok(Self {
+            request,
+            _memory: memory,
+            watch,
+            others,
+            own_list,
+            list,
+            annotations,
+            own,
+            own_uids,
+            closed,
+            was_selected,
+        })
     }
 
     /// The wanted events of the selected mailbox.
@@ -115,15 +132,18 @@ impl Notify {
     /// (RFC 5465 §5).
     pub(crate) async fn adopt_list(&mut self) {
         self.own_list = self.watch.list();
-        self.list = self.list_now().await;
+        // Without memory for the list, the next report ends the notifications.
+        if let Ok(list) = self.list_now().await {
+            self.list = list;
+        }
     }
 
     /// The list whose names the client would know after a report.
-    async fn list_now(&mut self) -> Arc<MailboxList> {
+    async fn list_now(&mut self) -> Result<Arc<MailboxList>, NoMemory> {
         match &mut self.others {
             // Boxed: few sessions need it.
             Some(others) => Box::pin(others.list_with(&self.own_list)).await,
-            None => Arc::clone(&self.own_list),
+            None => Ok(Arc::clone(&self.own_list)),
         }
     }
 

@@ -15,8 +15,10 @@ use tokio::sync::watch;
 
 use super::group::Group;
 use crate::heavy::Pace;
+use crate::kept_memory::{KeptMemory, NoMemory};
+use crate::list_memory::{copy_bytes, shown_bytes};
 use crate::reply::{Failure, Reply};
-use crate::resolve::{Asker, CombinedList, ENTRY_STEPS, shown_entry};
+use crate::resolve::{Asker, CombinedList, ENTRY_STEPS, LISTED_MAX, shown_entry};
 use crate::rights::Act;
 
 /// Accounts of others that one session follows at most. The heads of all their mailboxes are kept,
@@ -38,6 +40,8 @@ pub(super) struct FollowedMailboxes {
     look: bool,
     /// The last list, and the input that it was made from.
     listed: Option<KeptList>,
+    /// Memory for that list.
+    memory: KeptMemory,
 }
 
 struct KeptList {
@@ -69,8 +73,9 @@ impl FollowedMailboxes {
         let shared = &asker.service.shared;
         let rights = shared.watch();
         let visible = shared.visible_to(asker.login).await?;
-        let mut others =
-            Box::new(Self { visible, owners: BTreeMap::new(), rights, look: false, listed: None });
+        let memory = KeptMemory::new(asker.service, asker.login.id);
+        let owners = BTreeMap::new();
+        let mut others = Box::new(Self { visible, owners, rights, look: false, listed: None, memory });
         others.follow(asker, groups, own).await?;
         Ok(Some(others))
     }
@@ -116,19 +121,28 @@ impl FollowedMailboxes {
 
     /// The user's own mailboxes, and those of others that may be listed. The same list while
     /// nothing has changed. It pauses for other tasks: the owners may have a million mailboxes.
-    pub(super) async fn list_with(&mut self, own: &Arc<MailboxList>) -> Arc<MailboxList> {
+    pub(super) async fn list_with(&mut self, own: &Arc<MailboxList>) -> Result<Arc<MailboxList>, NoMemory> {
         let theirs: Vec<_> = self.owners.values().map(AccountWatch::list).collect();
         if let Some(listed) = &self.listed
             && listed.is_of(own, &self.visible, &theirs)
         {
-            return Arc::clone(&listed.list);
+            return Ok(Arc::clone(&listed.list));
         }
-        let (mut all, mut pace) = (CombinedList::of(own), Pace::default());
-        pace.worked(all.len() as u64 * ENTRY_STEPS).await;
-        let owners = self.owners.keys().zip(&theirs);
-        let mut owners: Vec<_> = owners.filter_map(|(id, list)| Some((self.owner(*id)?, list))).collect();
+        let Self { visible, owners, memory, .. } = self;
+        let visible: &Visible = visible;
+        let found = owners.keys().zip(&theirs);
+        let found = found.filter_map(|(id, list)| Some((owner_of(visible, *id)?, list)));
+        let mut owners: Vec<_> = found.collect();
         // In the order of LIST.
         owners.sort_by_cached_key(|(owner, _)| (owner.mailboxes(), owner.top()));
+        let (mut bytes, mut room) = (copy_bytes(own), LISTED_MAX);
+        for (owner, list) in &owners {
+            bytes += shown_bytes(owner, &list.entries, room);
+            room = room.saturating_sub(owner.mailboxes().min(list.entries.len()));
+        }
+        memory.resize(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        let (mut all, mut pace) = (CombinedList::of(own), Pace::default());
+        pace.worked(all.len() as u64 * ENTRY_STEPS).await;
         for (owner, list) in owners {
             for entries in list.entries.chunks(ENTRIES_AT_ONCE) {
                 all.add(owner, entries);
@@ -139,11 +153,7 @@ impl FollowedMailboxes {
         let list = all.sorted();
         let (own, visible) = (Arc::clone(own), Arc::clone(&self.visible));
         self.listed = Some(KeptList { list: Arc::clone(&list), own, visible, theirs });
-        list
-    }
-
-    fn owner(&self, id: AccountId) -> Option<&Owner> {
-        self.visible.owners().map(|(_, owner)| owner).find(|owner| owner.account.id == id)
+        Ok(list)
     }
 
     /// The owner of a mailbox, if that is another account.
@@ -197,6 +207,10 @@ impl FollowedMailboxes {
             () = SharedMailboxes::wait(rights) => *look = true,
         }
     }
+}
+
+fn owner_of(visible: &Visible, id: AccountId) -> Option<&Owner> {
+    visible.owners().map(|(_, owner)| owner).find(|owner| owner.account.id == id)
 }
 
 fn as_shown(visible: &Visible, news: MailboxNews) -> Option<MailboxNews> {

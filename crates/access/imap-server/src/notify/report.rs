@@ -14,6 +14,7 @@ use super::others::FollowedMailboxes;
 use super::{Notify, ReportedState, overflow};
 use crate::enabled::Enabled;
 use crate::heavy::Pace;
+use crate::kept_memory::NoMemory;
 use crate::listed::data_of;
 use crate::mailbox_filter::FILTER_STEPS;
 use crate::metadata_reports::ReportedMetadata;
@@ -164,7 +165,7 @@ impl Notify {
         {
             news.mailboxes.push(left);
         }
-        let list = self.list_now().await;
+        let list = self.list_now().await?;
         if !Arc::ptr_eq(&self.list, &list) {
             let old = std::mem::replace(&mut self.list, list);
             if self.request.names() {
@@ -280,14 +281,15 @@ impl Notify {
         let reading = known.changes_since(to.service, to.login.id);
         let changes = to.work(reading).await;
         self.annotations = Some(known);
-        for change in changes? {
-            let Untagged::MetadataChanged { mailbox, .. } = &change else { continue };
-            let is_wanted = match mailbox.text() {
-                Ok("") => self.request.server_metadata,
-                _ => mailbox.name().is_ok_and(|name| self.events(&name).metadata),
+        let mut pace = Pace::default();
+        for change in changes?.ok_or(NoMemory)? {
+            pace.worked(self.filter_steps()).await;
+            let is_wanted = match &change.mailbox {
+                None => self.request.server_metadata,
+                Some(name) => self.events(name).metadata,
             };
             if is_wanted {
-                to.wire.say(change);
+                to.wire.say(change.response());
                 to.wire.relieve().await?;
             }
         }

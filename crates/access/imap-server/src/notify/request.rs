@@ -4,6 +4,7 @@ use posthaste_imap_codec::command::{Event, EventGroup, FetchItem, MailboxFilter}
 use posthaste_imap_codec::response::Code;
 
 use super::group::{Events, Group};
+use crate::kept_memory::items_bytes;
 use crate::mailbox_filter::Filter;
 use crate::options::ImapOptions;
 use crate::own::Quiet;
@@ -91,6 +92,12 @@ impl NotifyRequest {
     /// Whether names or subscriptions are wanted.
     pub(super) fn names(&self) -> bool {
         self.events().any(|events| events.names || events.subscriptions)
+    }
+
+    /// Octets that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let names: usize = self.groups.iter().map(|group| size_of::<Group>() + group.filter.bytes()).sum();
+        names + items_bytes(&self.selected.items)
     }
 
     fn events(&self) -> impl Iterator<Item = Events> {

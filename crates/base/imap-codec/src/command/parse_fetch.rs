@@ -3,9 +3,9 @@
 use super::parse_words::{flag, flag_list, gm_label, mod_seq};
 use super::{CommandBody, FetchItem, FetchModifiers, SnippetName, StoreAction, StoreAnswer};
 use crate::cursor::{Cursor, Parsed};
-use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX};
+use crate::limits::{FETCH_ITEMS_MAX, FLAGS_MAX, HEADER_FIELDS_IN_ALL_MAX};
 use crate::message_annotation::{annotation_item, value_changes};
-use crate::{MessageSet, Numbering, PageRange, PartPath, Partial, Section, SequenceSet};
+use crate::{MessageSet, Numbering, PageRange, PartPath, Partial, Section, SectionText, SequenceSet};
 
 /// `"FETCH" SP sequence-set SP (macro / fetch-att / "(" fetch-att *(SP fetch-att) ")")
 /// [fetch-modifiers]`
@@ -46,8 +46,24 @@ fn macro_items(c: &mut Cursor<'_>) -> Option<&'static [FetchItem]> {
 /// `"(" fetch-att *(SP fetch-att) ")"`
 fn items(c: &mut Cursor<'_>) -> Parsed<Vec<FetchItem>> {
     let at = c.clone();
-    let items = c.list(FETCH_ITEMS_MAX, "Too many items to fetch", item)?;
+    let mut names = 0;
+    let items = c.list(FETCH_ITEMS_MAX, "Too many items to fetch", |c| {
+        let item = item(c)?;
+        names += header_names(&item);
+        if names > HEADER_FIELDS_IN_ALL_MAX { c.limit("Too many header fields in all") } else { Ok(item) }
+    })?;
     if items.is_empty() { at.fail("at least one item to fetch") } else { Ok(items) }
+}
+
+/// How many header fields an item names.
+fn header_names(item: &FetchItem) -> usize {
+    match item {
+        FetchItem::BodySection { section, .. } => match &section.text {
+            SectionText::HeaderFields(names) | SectionText::HeaderFieldsNot(names) => names.len(),
+            _ => 0,
+        },
+        _ => 0,
+    }
 }
 
 /// `[SP "(" fetch-att *(SP fetch-att) ")"]`: the items that are sent of new messages

@@ -138,10 +138,42 @@ fn deep_and_long_commands_are_refused() {
     let fields = "x ".repeat(2000);
     let text = format!("a FETCH 1 BODY[HEADER.FIELDS ({fields}x)]\r\n");
     assert_eq!(command_error(text), ParseErrorKind::Limit);
+    // Each list is short enough. Together they would take a multiple of the command.
+    let list = format!("BODY[HEADER.FIELDS ({}x)] ", "x ".repeat(1000));
+    let text = |lists: usize| format!("a FETCH 1 ({}UID)\r\n", list.repeat(lists));
+    assert_eq!(command_error(text(3)), ParseErrorKind::Limit);
+    assert!(parse_command(&Bytes::from(text(2)), NameEncoding::Utf7).is_ok());
     assert_eq!(command_error(format!("a FETCH 1 BODY[{}1]\r\n", "1.".repeat(200))), ParseErrorKind::Limit);
     assert_eq!(command_error(format!("a FETCH {}1 UID\r\n", "1,".repeat(40_000))), ParseErrorKind::Limit);
     let allowed = format!("a SEARCH {}ALL{}\r\n", "(".repeat(64), ")".repeat(64));
     assert!(parse_command(&Bytes::from(allowed), NameEncoding::Utf7).is_ok());
+}
+
+/// The literals of an APPEND may have the octets of a message: a server takes them before it knows
+/// what they are. As texts they would be copied, and decoded in one piece.
+#[test]
+fn a_long_literal_is_no_text() {
+    let literal = |len: usize| format!("{{{len}+}}\r\n{}", "x".repeat(len));
+    let (most, long) = (literal(64 * 1024), literal(64 * 1024 + 1));
+    for text in [
+        format!("a APPEND {long} (\\Seen) {{1+}}\r\nx\r\n"),
+        format!("a APPEND x CATENATE (URL {long})\r\n"),
+        format!("a APPEND x ANNOTATION ({long} (value.priv NIL)) {{1+}}\r\nx\r\n"),
+        format!("a REPLACE 1 {long} {{1+}}\r\nx\r\n"),
+    ] {
+        assert_eq!(command_error(text), ParseErrorKind::Limit);
+    }
+    for text in [
+        format!("a APPEND {most} {{1+}}\r\nx\r\n"),
+        format!("a APPEND x {long}\r\n"),
+        format!("a APPEND x CATENATE (TEXT {long})\r\n"),
+    ] {
+        assert!(parse_command(&Bytes::from(text), NameEncoding::Utf7).is_ok());
+    }
+    // A server may have a long text for a client.
+    let (subject, nil) = (long.replace('+', ""), " NIL".repeat(8));
+    let text = format!("* 1 FETCH (ENVELOPE (NIL {subject}{nil}))\r\n");
+    assert!(parse_response(&Bytes::from(text), NameEncoding::Utf7).is_ok());
 }
 
 #[test]

@@ -15,6 +15,8 @@
 mod copy;
 mod record;
 
+use std::ops::ControlFlow;
+
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -151,6 +153,27 @@ impl Metadata {
         })
         .await?;
         Ok(found)
+    }
+
+    /// Shows the annotations of each place of an account, until `each` breaks off. Other tasks have
+    /// their turn after each page of them.
+    pub async fn each(
+        &self,
+        account: AccountId,
+        mut each: impl FnMut(Annotated, &Annotations) -> ControlFlow<()> + Send,
+    ) -> Result<()> {
+        let mut pages = DirectoryPages::new(self.records.engine(), prefix(account), PAGE);
+        while let Some(page) = pages.next().await? {
+            for entry in &page {
+                let Some(of) = annotated(account, &entry.name) else { continue };
+                if each(of, &read(entry)?).is_break() {
+                    return Ok(());
+                }
+            }
+            // An engine that answers at once would never let another task in.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     /// A number that is another one after each change of an account's annotations.

@@ -119,6 +119,26 @@ async fn they_go_with_their_mailbox_and_with_their_account() {
 }
 
 #[tokio::test]
+async fn each_place_is_shown_until_it_is_enough() {
+    let (_, directory) = directory();
+    let account = AccountId(Id::new(7, 7));
+    for n in 0..40 {
+        directory.metadata().set(account, of(n), &[("/private/a", value("x"))]).await.unwrap();
+    }
+    for most in [25, 100] {
+        let mut shown = Vec::new();
+        let each = |of, annotations: &Annotations| {
+            assert_eq!(annotations.len(), 1);
+            shown.push(of);
+            if shown.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        directory.metadata().each(account, each).await.unwrap();
+        shown.dedup();
+        assert_eq!(shown.len(), most.min(40));
+    }
+}
+
+#[tokio::test]
 async fn a_copy_is_the_same_at_other_places() {
     let ((here, directory), (there, copied)) = (directory(), directory());
     let (account, new) = (AccountId(Id::new(7, 7)), AccountId(Id::new(8, 8)));

@@ -14,6 +14,19 @@ use crate::offload::range_steps;
 /// Keys that one search looks up in the index. The others exclude no message.
 const ASKED_MAX: usize = 16;
 
+/// Copies of their answers that a search makes. Keys beyond that exclude no message: a search may
+/// name a word thousands of times, and each copy has a range for every second message.
+const COPIES_MAX: u64 = 2 * ASKED_MAX as u64;
+
+/// Octets for each message of the mailbox: a UID that is proposed for a word and its part of a
+/// range, its part of a copy of the answer, and of the messages that are covered and excluded.
+const PROPOSED_BYTES: u64 = 12;
+const COPIED_BYTES: u64 = 4;
+const EXCLUDED_BYTES: u64 = 8;
+
+/// Octets that need no reservation: as many as of a message, which a search does not hold yet.
+const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
+
 /// Steps for a word of a message that is added to a segment under way. A message has 131,072 at
 /// most, and a slice 31,250.
 const WORD_STEPS: u64 = 64;
@@ -26,13 +39,27 @@ impl Job<'_> {
             return;
         }
         let (words, queries): (Vec<Word>, Vec<Query>) = words(&question).into_iter().unzip();
+        if queries.is_empty() {
+            return;
+        }
+        let bytes = u64::from(self.selected.announced.exists()) * message_bytes(&question, queries.len());
+        let _paid = match bytes.min(self.service.reads.largest() as u64) {
+            ..=UNRESERVED_BYTES_MAX => None,
+            // Without memory all messages are read.
+            bytes => match Box::pin(self.service.reserve_to_read(self.account, bytes)).await {
+                Ok(paid) => Some(paid),
+                Err(_) => return,
+            },
+        };
         // Boxed: no other search needs as much memory.
         let asked = Box::pin(self.service.index.query(self.selected.mailbox.id(), &queries));
         let Some(answer) = asked.await else { return };
         let proposed: usize = answer.proposed.iter().map(|uids| uids.ranges().len()).sum();
         // The proposed messages are copied, united, subtracted from those that are covered, and
         // translated.
-        let steps = 4 * range_steps(proposed + answer.covered.ranges().len());
+        let largest = answer.proposed.iter().map(|uids| uids.ranges().len()).max().unwrap_or_default();
+        let copied = question.text_keys().min(COPIES_MAX) * range_steps(largest);
+        let steps = copied + 4 * range_steps(proposed + answer.covered.ranges().len());
         let view = std::sync::Arc::clone(&self.selected.announced);
         let work = move || excluded(&question, &words, &answer).map(|uids| view.seqs_of_uids(&uids));
         let seqs = if steps <= SLICE_STEPS {
@@ -129,12 +156,32 @@ fn words(question: &Question) -> Vec<(Word, Query)> {
 
 /// The UIDs of the messages that the index knows not to match.
 fn excluded(question: &Question, words: &[Word], answer: &Answer) -> Option<NumSet> {
-    let mut ask = |scope, text: &Text| {
-        let at = words.iter().position(|(other, word)| *other == scope && word == text.indexed())?;
-        answer.proposed.get(at).cloned()
-    };
-    let proposed = of(&question.criterion, question, &mut ask)?;
+    let mut answers = Answers { words, answer, left: COPIES_MAX };
+    let proposed = of(&question.criterion, question, &mut |scope, text| answers.copy(scope, text))?;
     Some(answer.covered.difference(&proposed))
+}
+
+/// The octets for each message that answers of so many words take.
+fn message_bytes(question: &Question, words: usize) -> u64 {
+    let copies = question.text_keys().min(COPIES_MAX);
+    words as u64 * PROPOSED_BYTES + copies * COPIED_BYTES + EXCLUDED_BYTES
+}
+
+/// What the index proposes for each word.
+struct Answers<'a> {
+    words: &'a [Word],
+    answer: &'a Answer,
+    /// Copies that may still be made.
+    left: u64,
+}
+
+impl Answers<'_> {
+    /// The messages that may have a word. `None`: any of them.
+    fn copy(&mut self, scope: Scope, text: &Text) -> Option<NumSet> {
+        let at = self.words.iter().position(|(other, word)| *other == scope && word == text.indexed())?;
+        self.left = self.left.checked_sub(1)?;
+        self.answer.proposed.get(at).cloned()
+    }
 }
 
 /// The indexed messages that may match. `None`: any of them.
@@ -156,5 +203,21 @@ fn of(
         C::Opened(number) => ask(Scope::Texts, &question.texts.get(*number)?.key),
         // Fields that a message lacks are in no index.
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_named_often_is_copied_a_few_times() {
+        let text = Text::new("apple");
+        let words = [(Scope::Envelope, text.indexed().to_vec())];
+        let answer = Answer { proposed: vec![NumSet::range(1, 9)], ..Answer::default() };
+        let mut answers = Answers { words: &words, answer: &answer, left: COPIES_MAX };
+        assert_eq!(answers.copy(Scope::Texts, &text), None, "another scope is another word");
+        let copied = (0..4096).filter_map(|_| answers.copy(Scope::Envelope, &text)).count();
+        assert_eq!(copied as u64, COPIES_MAX);
     }
 }
