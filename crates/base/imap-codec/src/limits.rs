@@ -32,7 +32,8 @@ pub const FETCH_ITEMS_MAX: usize = 1024;
 /// Names in one HEADER.FIELDS list.
 pub const HEADER_FIELDS_MAX: usize = 1024;
 
-/// Names in all such lists of one FETCH. A name of one octet takes some 60 octets when it is parsed.
+/// Names in all such lists of one FETCH. A name of one octet takes some 60 octets once it is
+/// parsed.
 pub const HEADER_FIELDS_IN_ALL_MAX: usize = 2 * HEADER_FIELDS_MAX;
 
 /// Numbers in one part path: as deep as the MIME parser goes, and more.
