@@ -3,6 +3,8 @@
 //!
 //! Only what is certain is refused here. The command itself reserves the quota of its messages.
 
+use std::borrow::Cow;
+
 use posthaste_delivery::{ErrorKind, Usage};
 use posthaste_directory::Account;
 use posthaste_imap_codec::MailboxArg;
@@ -42,7 +44,7 @@ pub(crate) async fn check(session: &Session, wanted: &LiteralWanted) -> Result<(
 }
 
 /// The account that the message would count for.
-async fn owner_of(session: &Session, message: &IncomingMessage) -> Result<Account, Failure> {
+async fn owner_of<'s>(session: &'s Session, message: &IncomingMessage) -> Result<Cow<'s, Account>, Failure> {
     let asker = session.asker()?;
     let mailbox = MailboxArg::decode(&message.mailbox, session.wire.names);
     let found = asker.find(&mailbox, Act::Insert).await?;

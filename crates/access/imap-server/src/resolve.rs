@@ -3,6 +3,7 @@
 //! Invariants: a user may have neither `l` nor the rights that a command needs. Then the
 //! mailbox is treated as one that does not exist (RFC 4314 §6).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use posthaste_directory::Account;
@@ -175,10 +176,11 @@ impl<'s> Asker<'s> {
     }
 
     /// The account that a mailbox counts for, as it is now.
-    pub(crate) async fn owner(self, resolved: &ResolvedName) -> Result<Account, Failure> {
-        let Some(owner) = resolved.account() else { return Ok(self.login.clone()) };
+    pub(crate) async fn owner(self, resolved: &ResolvedName) -> Result<Cow<'s, Account>, Failure> {
+        let Some(owner) = resolved.account() else { return Ok(Cow::Borrowed(self.login)) };
         let now = self.service.directory.account(&owner.name).await?;
-        now.filter(|now| now.id == owner.id).ok_or_else(|| StoreError::NoSuchName.into())
+        let now = now.filter(|now| now.id == owner.id);
+        now.map(Cow::Owned).ok_or_else(|| StoreError::NoSuchName.into())
     }
 
     /// The user's own mailboxes, and those of others if patterns may match one of those.

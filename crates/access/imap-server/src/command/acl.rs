@@ -48,7 +48,7 @@ async fn execute(asker: Asker<'_>, command: AclCommand) -> Result<Option<AclData
 async fn administered(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(ExistingMailbox, Account), Failure> {
     let found = asker.find(mailbox, Act::Administer).await?;
     let owner = asker.owner(&found.resolved).await?;
-    Ok((found, owner))
+    Ok((found, owner.into_owned()))
 }
 
 /// RFC 4314 §3.3.

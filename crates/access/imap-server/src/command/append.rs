@@ -5,6 +5,8 @@
 //! messages into summaries, by the same path as any other mail. All of them enter the mailbox, or
 //! none.
 
+use std::borrow::Cow;
+
 use posthaste_delivery::{NewMessage, Prepared};
 use posthaste_directory::{Account, NewValue};
 use posthaste_filter::{Cause, Event};
@@ -65,9 +67,9 @@ pub(super) async fn run(
 }
 
 /// The messages of an APPEND that are stored.
-struct Stored {
+struct Stored<'s> {
     /// The owner of the mailbox, for whom they count.
-    owner: Account,
+    owner: Cow<'s, Account>,
     appended: Appended,
     uids: NumSet,
     /// The mod-sequence of their `\Seen` flags, as [`seen::note`] returns it.
@@ -76,10 +78,10 @@ struct Stored {
     written: Result<(), Failure>,
 }
 
-impl Stored {
+impl<'s> Stored<'s> {
     /// Stores all of them, or none.
     async fn of(
-        source: UrlSource<'_>,
+        source: UrlSource<'s>,
         found: &ExistingMailbox,
         messages: Vec<AppendMessage>,
     ) -> Result<Self, Failure> {

@@ -273,7 +273,7 @@ async fn find_target(asker: Asker<'_>, target: &MailboxArg) -> Result<CopyTarget
     let ExistingMailbox { resolved, entry, rights } = asker.find(target, Act::Insert).await?;
     let target = service.store.destination_for(login.id, entry.id).carrying(changeable(rights));
     let reading = seen::reading(login, resolved.account(), entry.id);
-    let owner = asker.owner(&resolved).await?;
+    let owner = asker.owner(&resolved).await?.into_owned();
     target.note_owner_limit(owner.folder_limits.max);
     Ok(CopyTarget { target, validity: entry.uid_validity, rights, owner, reading })
 }

@@ -51,8 +51,12 @@ pub(super) async fn run(
     let (reference, pattern) = (reference.text()?, pattern.text()?);
     let mut found = subscribed(session, tag, mailboxes, (reference, pattern)).await?;
     // The lines are made one by one: each has a copy of its name.
-    let names = std::iter::from_fn(|| found.names.pop_first());
-    print_lines(&mut session.wire, names.map(|(name, itself)| line(&name, itself))).await?;
+    let lines = std::iter::from_fn(|| {
+        let (name, itself) = found.names.pop_first()?;
+        // A name that is not subscribed itself is above others.
+        Some(line(&name, if itself { &[] } else { &[ListAttribute::NoSelect] }))
+    });
+    print_lines(&mut session.wire, lines).await?;
     Ok(DONE)
 }
 
@@ -81,10 +85,10 @@ async fn subscribed(
     Box::pin(session.wire.while_reporting(reports, work)).await?
 }
 
-/// The line of a name that is subscribed itself, or is above others.
-fn line(name: &MailboxName, itself: bool) -> Untagged {
+/// The line of a name.
+fn line(name: &MailboxName, attributes: &[ListAttribute]) -> Untagged {
     Untagged::Lsub(ListData {
-        attributes: if itself { Vec::new() } else { vec![ListAttribute::NoSelect] },
+        attributes: attributes.to_vec(),
         separator: Some(SEPARATOR),
         mailbox: MailboxArg::from(name),
         child_info: ListSelection::default(),

@@ -66,7 +66,7 @@ async fn counted_for(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(Resolved
         asker.find(mailbox, Act::ReadQuota).await?;
     }
     let account = asker.owner(&resolved).await?;
-    Ok((resolved, account))
+    Ok((resolved, account.into_owned()))
 }
 
 /// RFC 9208 §4.1.3. Limits that are not named are lifted.

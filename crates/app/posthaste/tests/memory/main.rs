@@ -68,15 +68,17 @@ fn with_few_files_there_are_fewer_connections_and_mail_is_read() {
     let files = usize::try_from(raise_file_limit(1500).unwrap()).unwrap();
     let count = files.saturating_sub(256).min(1000);
     assert!(count > 256, "{files} files are too few for this test");
-    let silent: Vec<_> = (0..count).map(|_| LineClient::connect(server.address("imap")).unwrap()).collect();
+    let mut silent: Vec<_> =
+        (0..count).map(|_| LineClient::connect(server.address("imap")).unwrap()).collect();
     for command in
         ["FETCH 1 BODY.PEEK[]", "APPEND INBOX {14+}\r\nSubject: y\r\n\r\n", "FETCH 1:2 BODY.PEEK[]"]
     {
         let lines = client.imap(command).unwrap();
         assert!(lines.last().unwrap().starts_with("t OK"), "{command}: {lines:?}");
     }
-    // Each is answered: the server has a file for those, too, that it refuses.
-    let greeted = silent.into_iter().map(|mut one| one.line().unwrap());
+    // Each is answered: the server has a file for those, too, that it refuses. All stay open until
+    // then: the place of one that is closed is free for the next.
+    let greeted = silent.iter_mut().map(|one| one.line().unwrap());
     let (open, refused): (Vec<_>, Vec<_>) = greeted.partition(|line| line.starts_with("* OK"));
     assert!(refused.iter().all(|line| line.contains("Too many connections")), "{refused:?}");
     // One more is the session whose FETCH was answered.

@@ -18,10 +18,12 @@ const ASKED_MAX: usize = 16;
 /// name a word thousands of times, and each copy has a range for every second message.
 const COPIES_MAX: u64 = 2 * ASKED_MAX as u64;
 
-/// Octets for each message of the mailbox: a UID that is proposed for a word and its part of a
-/// range, its part of a copy of the answer, and of the messages that are covered and excluded.
+/// Octets for each message of the mailbox that is proposed for a word: its UID, and a part of a
+/// range.
 const PROPOSED_BYTES: u64 = 12;
+/// Octets for each message in a copy of such an answer.
 const COPIED_BYTES: u64 = 4;
+/// Octets for each message in the sets of those that are covered, and of those that are excluded.
 const EXCLUDED_BYTES: u64 = 8;
 
 /// Octets that need no reservation: as many as of a message, which a search does not hold yet.
