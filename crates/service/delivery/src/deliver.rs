@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use futures_util::stream::{FuturesOrdered, StreamExt};
+use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
 use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedSemaphore, compute_threads};
@@ -268,24 +268,20 @@ impl Delivery {
             Err(error) => return recipients.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut distinct: HashMap<AccountId, usize> = HashMap::with_capacity(recipients.len());
-        let mut accounts: Vec<&Account> = Vec::with_capacity(recipients.len());
+        let mut accounts: Vec<Arc<Account>> = Vec::with_capacity(recipients.len());
         let mut place = Vec::with_capacity(recipients.len());
         for recipient in recipients {
             place.push(*distinct.entry(recipient.account.id).or_insert_with(|| {
-                accounts.push(&recipient.account);
+                accounts.push(Arc::clone(&recipient.account));
                 accounts.len() - 1
             }));
         }
-        let mut outcomes: Vec<Result<Delivered, DeliveryError>> = Vec::with_capacity(accounts.len());
-        let mut running = FuturesOrdered::new();
-        for account in accounts {
-            // Of a thousand accounts, only those that run take memory.
-            running.push_back(self.append_to_inbox(account, forms.of(account).clone()));
-            if running.len() == PARALLEL {
-                outcomes.extend(running.next().await);
-            }
-        }
-        outcomes.extend(running.collect::<Vec<_>>().await);
+        // Of a thousand accounts, only those that run take memory.
+        let appends = accounts.into_iter().map(|account| {
+            let message = forms.of(&account).clone();
+            async move { self.append_to_inbox(&account, message).await }
+        });
+        let outcomes: Vec<_> = stream::iter(appends).buffered(PARALLEL).collect().await;
         let lost = || Err(DeliveryError::Interrupted("no answer for this recipient".into()));
         place.into_iter().map(|at| outcomes.get(at).cloned().unwrap_or_else(lost)).collect()
     }

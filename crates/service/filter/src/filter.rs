@@ -570,6 +570,9 @@ fn by_account(recipients: &[Recipient]) -> Vec<Group<'_>> {
 
 /// Does work in its order, some of it at a time. One takes some KiB also before it runs, and a
 /// group has up to ten thousand accounts.
+///
+/// `StreamExt::buffered` does the same, but the compiler cannot prove that it is `Send` here: work
+/// borrows what the closure that makes it borrows.
 async fn some_at_once<W: Future>(work: impl Iterator<Item = W>) -> Vec<W::Output> {
     let (mut done, mut running) = (Vec::new(), FuturesOrdered::new());
     for one in work {
