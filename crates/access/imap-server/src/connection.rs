@@ -17,7 +17,9 @@ use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{Command, NameEncoding, ParseError, ParseErrorKind, Tag, parse_command};
 use posthaste_mime_summary::CHARSETS;
-use posthaste_net::{BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown};
+use posthaste_net::{
+    BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown, on_compute_thread,
+};
 
 use crate::annotate;
 use crate::capability;
@@ -176,8 +178,7 @@ async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError
     if bytes.len() <= PARSED_HERE_MAX {
         return parse_command(&bytes, names);
     }
-    let metered = posthaste_metrics::current();
-    let work = tokio::task::spawn_blocking(move || metered.run(|| parse_command(&bytes, names)));
+    let work = on_compute_thread(move || parse_command(&bytes, names));
     // Boxed: nearly no command is long.
     Box::pin(work).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a command was not parsed: if the parser panicked, please report this bug");
@@ -448,9 +449,7 @@ fn unread_max(session: &mut Session) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::pin::pin;
-    use std::sync::mpsc;
-    use std::task::{Context, Waker};
+    use posthaste_net::given_to_compute_threads;
 
     use posthaste_imap_codec::CommandBody;
 
@@ -463,23 +462,13 @@ mod tests {
         command.into()
     }
 
-    /// There is one other thread here, and it is busy: what needs it waits.
-    #[test]
-    fn a_long_command_is_parsed_on_another_thread() {
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
-        let (go, wait) = mpsc::channel::<()>();
-        runtime.block_on(async {
-            let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
-            for (len, is_long) in [(1000, false), (PARSED_HERE_MAX - 100, false), (PARSED_HERE_MAX, true)] {
-                let mut work = pin!(parsed(append_of(len), NameEncoding::Utf7));
-                let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-                assert_eq!(polled.is_pending(), is_long, "{len} octets");
-                if is_long {
-                    go.send(()).unwrap();
-                    assert!(matches!(work.await.unwrap().body, CommandBody::Append { .. }));
-                }
-            }
-            busy.await.unwrap();
-        });
+    #[tokio::test]
+    async fn a_long_command_is_parsed_on_another_thread() {
+        for (len, is_long) in [(1000, false), (PARSED_HERE_MAX - 100, false), (PARSED_HERE_MAX, true)] {
+            let given = given_to_compute_threads();
+            let command = parsed(append_of(len), NameEncoding::Utf7).await.unwrap();
+            assert!(matches!(command.body, CommandBody::Append { .. }));
+            assert_eq!(given_to_compute_threads() - given, usize::from(is_long), "{len} octets");
+        }
     }
 }

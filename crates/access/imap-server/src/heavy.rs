@@ -17,7 +17,9 @@ use std::task::{Context, Poll, Waker};
 
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
-use posthaste_net::{ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, result_of};
+use posthaste_net::{
+    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread, result_of,
+};
 
 use crate::progress::Progress;
 use crate::reply::{Failure, Reply};
@@ -186,11 +188,10 @@ impl Heavy {
     async fn run_erased(&self, account: AccountId, work: ErasedWork) -> Result<ErasedResult, Failure> {
         let aborted = || Failure::from(Reply::no(Code::ServerBug, "The computation was aborted"));
         let permit = self.0.acquire(account).await.ok_or_else(aborted)?;
-        let session = posthaste_metrics::current();
-        let done = tokio::task::spawn_blocking(move || {
+        let done = on_compute_thread(move || {
             // The permit is released when the work ends, even if nobody waits for it any more.
             let _permit = permit;
-            session.run(work)
+            work()
         });
         done.await.map_err(|error| {
             tracing::error!(%error, "a command's computation has no result: if it panicked, please report this bug");

@@ -1,16 +1,71 @@
-//! How many threads compute at a time.
+//! Threads that compute: how many, and with which priority.
+//!
+//! A session's thread must find a processor at once, whatever else the server computes. So long
+//! work runs on threads of a lower priority ([`on_compute_thread`]). Each kind of work limits the
+//! number of its threads ([`compute_threads`]). Several kinds at once may have more threads than
+//! there are processors: then they share what sessions leave.
+
+use std::cell::Cell;
+use std::sync::LazyLock;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// What computing threads add to their nice value (`sched(7)`). While a session computes on the
+/// same processor, such a thread has a tenth of it. So a login waits for a busy server, and ends.
+const NICER: i32 = 10;
+
+/// The runtime whose threads compute. `None` if it could not be made.
+static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+    let mut runtime = Builder::new_current_thread();
+    runtime.thread_name("compute").on_thread_stop(posthaste_metrics::thread_ends);
+    runtime.on_thread_start(|| {
+        // Linux has a nice value for each thread. If it cannot be raised, it stays.
+        let _ = rustix::process::nice(NICER);
+    });
+    runtime.build().ok()
+});
+
+thread_local! {
+    static GIVEN: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Threads that may compute at a time: one fewer than processors, and at least one. One processor
 /// stays free for sessions, whose work is short.
 ///
-/// Each kind of work counts by itself, so several kinds at once may take all processors. With one
-/// count for all, a login would wait for long pieces of other work, such as the run of a script.
+/// Each kind of work counts by itself. With one count for all, a login would wait for long pieces
+/// of other work, such as the run of a script.
 pub fn compute_threads() -> usize {
     all_but_one(std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn all_but_one(processors: usize) -> usize {
     processors.saturating_sub(1).max(1)
+}
+
+/// Does work on a thread for computations, with a lower priority than sessions. The cost of the
+/// work counts as the caller's, and what it spawns runs where the caller does. The work continues
+/// if nobody waits for it.
+///
+/// # Panics
+///
+/// If there is neither a runtime for computations nor one of the caller.
+pub fn on_compute_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    GIVEN.set(GIVEN.get() + 1);
+    let (session, caller) = (posthaste_metrics::current(), Handle::try_current().ok());
+    let work = move || {
+        let _context = caller.as_ref().map(Handle::enter);
+        session.run(work)
+    };
+    match &*RUNTIME {
+        Some(runtime) => runtime.spawn_blocking(work),
+        None => Handle::current().spawn_blocking(work),
+    }
+}
+
+/// How often this thread called [`on_compute_thread`]: for tests of what is long work.
+pub fn given_to_compute_threads() -> usize {
+    GIVEN.get()
 }
 
 #[cfg(test)]
@@ -20,5 +75,24 @@ mod tests {
     #[test]
     fn one_processor_is_for_sessions() {
         assert_eq!([0, 1, 2, 3, 64].map(all_but_one), [1, 1, 1, 2, 63]);
+    }
+
+    /// Linux raises the value of one thread, and that of no other.
+    #[tokio::test]
+    async fn computations_have_a_lower_priority_than_sessions() {
+        let nice = || rustix::process::nice(0).unwrap();
+        let (before, given) = (nice(), given_to_compute_threads());
+        let most = 19;
+        assert_eq!(on_compute_thread(nice).await.unwrap(), (before + NICER).min(most));
+        assert_eq!(tokio::task::spawn_blocking(nice).await.unwrap(), before);
+        assert_eq!(nice(), before);
+        assert_eq!(given_to_compute_threads(), given + 1);
+    }
+
+    /// Nothing polls tasks on the runtime of these threads.
+    #[tokio::test]
+    async fn a_computation_spawns_tasks_where_its_caller_is() {
+        let spawned = on_compute_thread(|| tokio::spawn(async { 1 })).await.unwrap();
+        assert_eq!(spawned.await.unwrap(), 1);
     }
 }

@@ -22,7 +22,7 @@ use futures_util::future::BoxFuture;
 use mail_auth::AuthenticatedMessage;
 use parking_lot::Mutex;
 use posthaste_directory::{normal_domain, unix_time};
-use posthaste_net::freed_elsewhere;
+use posthaste_net::{freed_elsewhere, on_compute_thread};
 use posthaste_store::{DirectoryEntry, Engine};
 
 use crate::arc;
@@ -111,7 +111,7 @@ impl Signer {
             if len <= INLINE_BYTES_MAX {
                 return work();
             }
-            let work = tokio::task::spawn_blocking(work).await;
+            let work = on_compute_thread(work).await;
             let signed = work.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }));
             signed.map(freed_elsewhere)
         })

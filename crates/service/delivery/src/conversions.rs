@@ -13,7 +13,7 @@ use posthaste_directory::Precompute;
 use posthaste_mime_summary::{
     HeaderFields, Span, Structure, SummaryRef, bounded_header_len, summary_memory_max,
 };
-use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_net::{ByteBudget, BytePermit, Holder, on_compute_thread};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Row, Serve, StoreError, SummaryOf};
@@ -113,10 +113,9 @@ impl Serve for Conversions {
         }
         let permit = self.room(memory_to_serve(&stored)).await?;
         posthaste_metrics::count(posthaste_metrics::Counter::Conversions, 1);
-        let session = posthaste_metrics::current();
-        let work = tokio::task::spawn_blocking(move || {
+        let work = on_compute_thread(move || {
             let _permit = permit;
-            session.run(|| served(&stored))
+            served(&stored)
         });
         let served =
             work.await.map_err(|error| StoreError::Corrupt(format!("a conversion failed: {error}")))?;
@@ -130,10 +129,9 @@ impl Serve for Conversions {
 
     async fn summarize(&self, served: Bytes) -> Result<Bytes, StoreError> {
         let permit = self.room(summary_memory_max(served.len())).await?;
-        let session = posthaste_metrics::current();
-        let work = tokio::task::spawn_blocking(move || {
+        let work = on_compute_thread(move || {
             let _permit = permit;
-            session.run(|| Bytes::from(crate::summarize(&served)))
+            Bytes::from(crate::summarize(&served))
         });
         work.await.map_err(|error| StoreError::Corrupt(format!("a summary was not made: {error}")))
     }

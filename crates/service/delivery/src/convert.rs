@@ -44,6 +44,7 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings};
 use posthaste_mail_model::{BodyId, NumSet, Uid};
+use posthaste_net::on_compute_thread;
 use posthaste_store::form::served_len;
 use posthaste_store::{CommitOutcome, Holders, Keep, Mailbox, Recodes, StoreError};
 
@@ -501,7 +502,7 @@ impl Converter<'_> {
         let (uids, recodes) = (self.options.uids, self.delivery.store().engine().recodes());
         // Clients cannot read a superseded message, so it must be replaced.
         let must_change = self.which == Selection::Superseded || is_superseded(&stored);
-        let work = tokio::task::spawn_blocking(move || {
+        let work = on_compute_thread(move || {
             let Some(_permit) = permit else {
                 return match must_change {
                     true => {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
-use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedSemaphore, compute_threads};
+use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedSemaphore, compute_threads, on_compute_thread};
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::served_len;
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
@@ -206,12 +206,11 @@ impl Delivery {
             prepare(bytes)
         } else {
             let permit = self.room_for_summary(bytes.len()).await?;
-            let session = posthaste_metrics::current();
-            let work = tokio::task::spawn_blocking(move || {
+            let work = on_compute_thread(move || {
                 // The work holds the memory, not the task that waits for it: the work continues if
                 // a session ends.
                 let _permit = permit;
-                session.run(|| prepare(bytes))
+                prepare(bytes)
             });
             work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?
         };

@@ -20,6 +20,7 @@ use memchr::memmem;
 use posthaste_directory::Account;
 use posthaste_mail_model::BodyId;
 use posthaste_mime_summary::{HeaderFields, Span};
+use posthaste_net::on_compute_thread;
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
 use posthaste_tnef::{hash_in_boundaries, leaving_out};
@@ -27,7 +28,7 @@ use posthaste_tnef::{hash_in_boundaries, leaving_out};
 use crate::conversions::{marked, original_of};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::rich::{Rich, Shape, as_mime_blocking, on_another_thread};
+use crate::rich::{Rich, Shape, as_mime_blocking};
 
 impl Delivery {
     /// A message that a script edited, ready for the mailboxes of an account. `sent` is the
@@ -54,7 +55,7 @@ impl Delivery {
         };
         let (name, limit) = (account.name.clone(), self.options().message_len_max);
         let (came, seen, wanted) = (sent.clone(), served.clone(), edited.clone());
-        let work = on_another_thread(move || {
+        let work = on_compute_thread(move || {
             let _permit = permit;
             let is_wanted = |sent: &[u8], rich: &Rich| {
                 are_equal_but_for_hashes((&wanted[..], &came[..]), (&rich.mime[..], sent))
@@ -104,7 +105,7 @@ impl Delivery {
     /// An edited message without its rich original.
     async fn edited_mime(&self, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
         let look = edited.clone();
-        let marked = on_another_thread(move || marked(&look)).await.unwrap_or_default();
+        let marked = on_compute_thread(move || marked(&look)).await.unwrap_or_default();
         let mut message = self.incoming(edited, Vec::new(), None).await?;
         if let Some(marked) = marked {
             message.bytes = marked;

@@ -27,12 +27,11 @@ use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
 use posthaste_mime_summary::{Structure, summary_len_max};
-use posthaste_net::{BytePermit, Holder};
+use posthaste_net::{BytePermit, Holder, on_compute_thread};
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_tnef::{Outcome, conversion_memory_max, convert_and_name, says_it_is_rich};
-use tokio::task::JoinHandle;
 
 use crate::conversions::{
     enriched_ordinary, header_of, marked, message_id, stored_plainly, unconverted, with_original,
@@ -360,7 +359,7 @@ impl Delivery {
         }
         let Some(permit) = self.room_to_convert(bytes.len()).await? else { return Ok(None) };
         let bytes = bytes.clone();
-        let work = on_another_thread(move || {
+        let work = on_compute_thread(move || {
             let _permit = permit;
             enriched_blocking(&bytes)
         });
@@ -381,7 +380,7 @@ impl Delivery {
         }
         // A look at a large message takes milliseconds, so another thread does it.
         let look = bytes.clone();
-        !matches!(on_another_thread(move || says_it_is_rich(&look)).await, Ok(false))
+        !matches!(on_compute_thread(move || says_it_is_rich(&look)).await, Ok(false))
     }
 
     /// A message that may be rich as MIME, if it is rich and can be converted.
@@ -398,7 +397,7 @@ impl Delivery {
         };
         let (limit, name, bytes) = (self.options().message_len_max, account.to_owned(), bytes.clone());
         // Always on another thread: text in a small message may expand to megabytes.
-        let work = on_another_thread(move || {
+        let work = on_compute_thread(move || {
             let _permit = permit;
             as_mime_blocking(&name, &bytes, limit)
         });
@@ -445,14 +444,6 @@ impl Delivery {
         };
         Ok(self.with_summary(stored, summary, flags, date))
     }
-}
-
-/// Runs work that blocks. Its cost is that of the session for which this thread works.
-pub(crate) fn on_another_thread<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    let session = posthaste_metrics::current();
-    tokio::task::spawn_blocking(move || session.run(work))
 }
 
 fn enriched_blocking(bytes: &[u8]) -> Option<Bytes> {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use posthaste_directory::{Account, AccountChange, Directory, NewAccount, Policy};
 use posthaste_mail_model::{Flag, Keyword, MailboxName, Secret};
 use posthaste_mime_summary::summary_memory_max;
-use posthaste_net::{ByteBudget, Holder};
+use posthaste_net::{ByteBudget, Holder, given_to_compute_threads};
 use posthaste_store::{
     Engine, FlagChange, IncomingMessage, Mailbox, MemoryEngine, Serve, Store, StoreOptions,
 };
@@ -314,23 +314,15 @@ async fn a_delivery_pays_for_its_summary_until_it_is_stored() {
 }
 
 /// A message of nothing but parts takes ten times as long as others: 255 KiB of them took 10 ms of
-/// a session's task. The one other thread is busy, so what it has to do is not ready at once.
-#[test]
-fn a_message_that_may_take_long_is_summarised_on_another_thread() {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
-    runtime.block_on(async {
-        let (delivery, _) = delivery().await;
-        let (go, wait) = std::sync::mpsc::channel::<()>();
-        let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
-        let mut short = delivery.incoming(parts(60 << 10), Vec::new(), None);
-        let mut long = delivery.incoming(parts(70 << 10), Vec::new(), None);
-        assert!(poll_fn(|cx| Poll::Ready(short.as_mut().poll(cx).is_ready())).await);
-        assert!(poll_fn(|cx| Poll::Ready(long.as_mut().poll(cx).is_pending())).await);
-        go.send(()).unwrap();
-        busy.await.unwrap();
-        long.await.unwrap();
-    });
+/// a session's task.
+#[tokio::test]
+async fn a_message_that_may_take_long_is_summarised_on_another_thread() {
+    let (delivery, _) = delivery().await;
+    for (octets, is_elsewhere) in [(60 << 10, false), (70 << 10, true)] {
+        let given = given_to_compute_threads();
+        delivery.incoming(parts(octets), Vec::new(), None).await.unwrap();
+        assert_eq!(given_to_compute_threads() - given, usize::from(is_elsewhere), "{octets} octets");
+    }
 }
 
 /// Each message alone is summarised in one go; many of them are not.

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
-use posthaste_net::{KeyedPermit, KeyedSemaphore, compute_threads};
+use posthaste_net::{KeyedPermit, KeyedSemaphore, compute_threads, on_compute_thread};
 
 use crate::error::{DirectoryError, Result};
 
@@ -188,9 +188,8 @@ async fn run_with<T: Send + 'static>(
     permit: HashPermit,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
-    let session = posthaste_metrics::current();
-    let done = tokio::task::spawn_blocking(move || {
-        let result = session.run(work);
+    let done = on_compute_thread(move || {
+        let result = work();
         drop(permit);
         result
     });

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use posthaste_directory::{Account, Directory, ScriptError, ScriptKeys};
+use posthaste_net::on_compute_thread;
 use posthaste_sieve::{Extension, Location, Script, log_line};
 
 use crate::compile::{Compiled, compile};
@@ -49,7 +50,7 @@ pub(crate) async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ScriptError> {
     let permit = Arc::clone(permit);
-    let done = tokio::task::spawn_blocking(move || {
+    let done = on_compute_thread(move || {
         let _permit = permit;
         work()
     });

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use posthaste_net::on_compute_thread;
 use posthaste_sieve::{Context, Outcome, Script};
 
 use crate::permit::RunPermit;
@@ -41,12 +42,11 @@ async fn run_in(
     permit: Arc<RunPermit>,
 ) -> Result<Outcome, String> {
     // A run may take a large part of a second, and may wait for the engine.
-    let session = posthaste_metrics::current();
     let waits = StopOnDrop(stop);
-    let mut run = tokio::task::spawn_blocking(move || {
+    let mut run = on_compute_thread(move || {
         // The run holds its permit, not the task that waits for it.
         let _permit = permit;
-        session.run(|| script.run(&bytes, &world))
+        script.run(&bytes, &world)
     });
     let outcome = match tokio::time::timeout(RUN_TIME_MAX, &mut run).await {
         Ok(outcome) => outcome,

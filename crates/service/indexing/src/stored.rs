@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, MailboxId, MailboxName, ModSeq, NumSet, Uid};
+use posthaste_net::on_compute_thread;
 use posthaste_search_index::{Front, Segment};
 use posthaste_store::{
     CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Result, Store, StoreError, Stored,
@@ -91,15 +92,12 @@ pub(crate) async fn add(
         make_place(store, mailbox).await?;
     }
     let shared = Arc::clone(segment);
-    let session = posthaste_metrics::current();
     let work = move || {
-        session.run(|| {
-            let message = Bytes::from([HEAD, shared.as_bytes()].concat());
-            let summary = Bytes::from(posthaste_delivery::summarize(&message));
-            (message, summary)
-        })
+        let message = Bytes::from([HEAD, shared.as_bytes()].concat());
+        let summary = Bytes::from(posthaste_delivery::summarize(&message));
+        (message, summary)
     };
-    let (bytes, summary) = tokio::task::spawn_blocking(work).await.map_err(|_| StoreError::Busy)?;
+    let (bytes, summary) = on_compute_thread(work).await.map_err(|_| StoreError::Busy)?;
     let body = store.new_body_id();
     let message = IncomingMessage {
         bytes,
@@ -198,29 +196,18 @@ pub(crate) async fn marked(store: &Store, after: Option<MailboxId>, limit: usize
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-    use std::sync::mpsc;
-    use std::task::{Context, Waker};
+    use posthaste_net::given_to_compute_threads;
 
     use super::*;
 
-    /// There is one other thread here, and it is busy. 16 MiB took a poll of over 20 ms.
-    #[test]
-    fn a_long_segment_is_verified_on_another_thread() {
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
-        let (go, wait) = mpsc::channel::<()>();
-        runtime.block_on(async {
-            let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
-            for (len, is_long) in [(1000, false), (VERIFIED_HERE_MAX, true)] {
-                let mut work = pin!(verified(Bytes::from([HEAD, &vec![0; len][..]].concat())));
-                let polled = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-                assert_eq!(polled.is_pending(), is_long, "{len} bytes");
-                if is_long {
-                    go.send(()).unwrap();
-                    assert!(work.await.unwrap().is_none(), "zeros are no segment");
-                }
-            }
-            busy.await.unwrap();
-        });
+    /// 16 MiB took a poll of over 20 ms.
+    #[tokio::test]
+    async fn a_long_segment_is_verified_on_another_thread() {
+        for (len, is_long) in [(1000, false), (VERIFIED_HERE_MAX, true)] {
+            let given = given_to_compute_threads();
+            let read = verified(Bytes::from([HEAD, &vec![0; len][..]].concat())).await.unwrap();
+            assert!(read.is_none(), "zeros are no segment");
+            assert_eq!(given_to_compute_threads() - given, usize::from(is_long), "{len} bytes");
+        }
     }
 }

@@ -78,7 +78,8 @@ pub use login_end::LoginEnd;
 pub use network::Tiers;
 pub use peers::Peers;
 pub use posthaste_permits::{
-    ErasedResult, ErasedWork, KeyedPermit, KeyedSemaphore, compute_threads, erased, result_of,
+    ErasedResult, ErasedWork, KeyedPermit, KeyedSemaphore, compute_threads, erased, given_to_compute_threads,
+    on_compute_thread, result_of,
 };
 pub use process::raise_file_limit;
 pub use proxy::HEADER_WITHIN;

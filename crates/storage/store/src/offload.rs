@@ -3,7 +3,9 @@
 //! switch.
 
 use posthaste_mail_model::{AccountId, MailboxId};
-use posthaste_permits::{ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, result_of};
+use posthaste_permits::{
+    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread, result_of,
+};
 use tokio::runtime::Handle;
 
 use crate::error::{Result, StoreError};
@@ -59,11 +61,10 @@ impl LargePermits {
     async fn run_erased(&self, place: Place, work: ErasedWork) -> Result<ErasedResult> {
         let failed = || StoreError::Unavailable("the change was cancelled".into());
         let permit = self.0.acquire(place).await.ok_or_else(failed)?;
-        let session = posthaste_metrics::current();
-        let done = tokio::task::spawn_blocking(move || {
+        let done = on_compute_thread(move || {
             // The permit is released when the work ends, even if nobody waits for it any more.
             let _permit = permit;
-            session.run(work)
+            work()
         });
         done.await.map_err(|error| {
             tracing::error!(%error, "a large change was not resolved: if its resolution panicked, please report this bug");

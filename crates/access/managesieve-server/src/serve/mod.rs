@@ -12,7 +12,7 @@ use posthaste_directory::{
 };
 use posthaste_net::{
     AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, KeyedPermit, KeyedSemaphore,
-    NetError, SessionFuture, Shutdown, compute_threads,
+    NetError, SessionFuture, Shutdown, compute_threads, on_compute_thread,
 };
 
 use crate::reply::{Reply, literal, string};
@@ -574,7 +574,7 @@ async fn checked(
     text: String,
     permit: Option<KeyedPermit<[u8; 16]>>,
 ) -> (String, Option<String>, Option<KeyedPermit<[u8; 16]>>) {
-    let work = tokio::task::spawn_blocking(move || {
+    let work = on_compute_thread(move || {
         let faults = posthaste_filter::compile(&text).err().map(|errors| errors.to_string());
         (text, faults, permit)
     });

@@ -18,7 +18,7 @@ use mail_auth::{
     IprevOutput, MessageAuthenticator, SpfOutput, SpfResult,
 };
 use posthaste_mime_summary::bounded_header_len;
-use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_net::{ByteBudget, BytePermit, Holder, on_compute_thread};
 use tokio::time::timeout;
 
 use self::client_name::verified_name;
@@ -197,7 +197,6 @@ impl Verifier {
         memory.grow_to_within(wanted, self.thread_within).await.map_err(|_| Busy)?;
         memory.complete();
         let (this, client, whole) = (self.clone(), client.clone(), message.clone());
-        let session = posthaste_metrics::current();
         // The work holds permit and memory, not the task that waits for it: it continues if a
         // session ends.
         let work = move || {
@@ -209,7 +208,7 @@ impl Verifier {
             let marked = this.verifications.compute(|| with_results(&whole, &verdict.field, this.host()));
             Verified { message: marked, verdict, memory }
         };
-        match tokio::task::spawn_blocking(move || session.run(work)).await {
+        match on_compute_thread(work).await {
             Ok(verified) => Ok(verified),
             Err(error) => {
                 tracing::error!(%error, "a message was not verified: this is a bug, please report it");

@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::row::Row;
+use posthaste_permits::on_compute_thread;
 
 /// The mod-sequences that a mailbox of the source may have: others leave no room for changes at
 /// the target.
@@ -55,7 +56,7 @@ impl Verifier {
             }
             Ok(found)
         };
-        let made = tokio::task::spawn_blocking(work).await;
+        let made = on_compute_thread(work).await;
         made.map_err(|error| StoreError::Unavailable(format!("summaries were not made: {error}")))?
     }
 
