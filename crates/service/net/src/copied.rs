@@ -1,5 +1,5 @@
-//! Copies of large messages are made on another thread. Memory that is used for the first time
-//! takes most of the time: 60 MB take over 20 ms.
+//! Copies of large messages are made on another thread, and long headers are read there. Memory
+//! that is used for the first time takes most of the time: 60 MB take over 20 ms.
 
 use std::future::{Future, pending};
 use std::panic::resume_unwind;
@@ -12,13 +12,18 @@ use tokio::runtime::Handle;
 use crate::freed::freed_elsewhere;
 
 /// Octets that a task copies itself: some 0.5 ms.
-const COPIED_HERE_MAX: usize = 1 << 20;
+pub const COPIED_HERE_MAX: usize = 1 << 20;
 
 /// Does work that copies or reads so many octets: at once if they are few, and else on another
 /// thread.
 pub async fn copying<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    elsewhere_if(octets > COPIED_HERE_MAX, work).await
+}
+
+/// Does work on another thread if it is long, and else at once.
+pub async fn elsewhere_if<T: Send + 'static>(is_long: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
     let runtime = match Handle::try_current() {
-        Ok(runtime) if octets > COPIED_HERE_MAX => runtime,
+        Ok(runtime) if is_long => runtime,
         _ => return work(),
     };
     result_of(elsewhere(runtime, erased(work)).await)
