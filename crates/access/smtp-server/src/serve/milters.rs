@@ -6,6 +6,7 @@ use posthaste_milter::{Connected, Envelope, Outcome, Said, Verdict};
 use posthaste_net::{copying, freed_elsewhere};
 
 use super::Driver;
+use super::header::reading_header;
 use crate::Role;
 use crate::address::Mailbox;
 use crate::command::RcptParameters;
@@ -34,7 +35,7 @@ impl Driver {
         let Verified { message, trace_len, mut is_quarantined, client_name, is_sender_proven, memory } =
             verified;
         let trace_len = trace_len.min(message.len());
-        let mut draft = Draft::new(&message.slice(trace_len..));
+        let mut draft = reading_header(&message.slice(trace_len..), |message| Draft::new(&message)).await;
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
         for (milter, if_away) in &milters.all {
             let (port, name) = (peer.port(), client_name.as_deref());

@@ -17,8 +17,8 @@ use mail_auth::{
     ArcOutput, AuthenticatedMessage, AuthenticationResults, DkimOutput, DkimResult, DmarcOutput, DmarcResult,
     IprevOutput, MessageAuthenticator, SpfOutput, SpfResult,
 };
-use posthaste_mime_summary::bounded_header_len;
-use posthaste_net::{ByteBudget, BytePermit, Holder};
+use posthaste_mime_summary::{bounded_header_len, has_long_header};
+use posthaste_net::{ByteBudget, BytePermit, Holder, elsewhere_if};
 use tokio::time::timeout;
 
 use self::client_name::verified_name;
@@ -188,7 +188,9 @@ impl Verifier {
     pub async fn verify(&self, client: &Client, message: &Bytes, trace_len: usize) -> Result<Verified, Busy> {
         let permit = self.verifications.thread(client.address, self.thread_within).await.ok_or(Busy)?;
         let received = message.slice(trace_len.min(message.len())..);
-        let header_len = bounded_header_len(&received);
+        let read = received.clone();
+        let is_long = has_long_header(&received);
+        let header_len = elsewhere_if(is_long, move || bounded_header_len(&read)).await;
         let holder = Holder::Address(client.address);
         let memory = self.memory.begin(holder);
         let wanted = message.len() + header_len.unwrap_or(0) * HEADER_FACTOR + BESIDE;
