@@ -54,8 +54,8 @@ pub fn is_header_bounded(message: &[u8]) -> bool {
 /// if a line has two octets.
 pub const HEADER_LEN_SHORT: usize = 64 << 10;
 
-/// Whether the header of a message is so long that no session's task should read it. Reads at most
-/// [`HEADER_LEN_SHORT`] octets.
+/// Whether the header of a message is so long that no session's task should read it. Reads at
+/// most [`HEADER_LEN_SHORT`] octets.
 pub fn has_long_header(message: &[u8]) -> bool {
     let begin = message.get(..HEADER_LEN_SHORT).filter(|begin| begin.len() < message.len());
     begin.is_some_and(|begin| header_len_within(begin, HEADER_LEN_SHORT, usize::MAX) == Some(begin.len()))

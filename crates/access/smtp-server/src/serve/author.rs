@@ -1,11 +1,10 @@
 //! The author of a submitted message is its account.
 
 use bytes::Bytes;
-use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, named_senders};
+use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, named_senders, reading_header};
 use posthaste_directory::{ResolveError, Target};
 
 use super::Driver;
-use super::header::reading_header;
 use crate::reply::Reply;
 use crate::session::replies;
 use crate::{Role, SenderRule};

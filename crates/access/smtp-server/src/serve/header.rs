@@ -1,8 +1,7 @@
-//! The header of a message is checked before other code reads it. A long one is read on another
-//! thread: a look at lines of two octets takes 4 ms for each MiB, and there are several looks.
+//! The header of a message is checked before other code reads it.
 
 use bytes::Bytes;
-use posthaste_authentication::has_bare_cr;
+use posthaste_authentication::{has_bare_cr, reading_header};
 use posthaste_mime_summary::{has_long_header, is_header_bounded};
 use posthaste_net::{COPIED_HERE_MAX, elsewhere_if};
 
@@ -30,16 +29,8 @@ fn fault(message: &[u8]) -> Option<HeaderFault> {
     has_bare_cr(message).then_some(HeaderFault::BareCr)
 }
 
-/// Reads the header of a message: at once if it is short, and else on another thread.
-pub(super) async fn reading_header<T: Send + 'static>(
-    message: &Bytes,
-    read: impl FnOnce(Bytes) -> T + Send + 'static,
-) -> T {
-    let (is_long, message) = (has_long_header(message), message.clone());
-    elsewhere_if(is_long, move || read(message)).await
-}
-
-/// Changes the header of a message, which may copy the message.
+/// Changes the header of a message, which may copy the message. If one of them is long, another
+/// thread does it.
 pub(super) async fn changing_header<T: Send + 'static>(
     message: Bytes,
     change: impl FnOnce(Bytes) -> T + Send + 'static,

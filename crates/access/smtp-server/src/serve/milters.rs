@@ -1,12 +1,12 @@
 //! A message from another host is shown to milters, which may change it, before it is delivered.
 
+use posthaste_authentication::reading_header;
 use posthaste_delivery::ResolveError;
 use posthaste_milter::draft::Draft;
 use posthaste_milter::{Connected, Envelope, Outcome, Said, Verdict};
 use posthaste_net::{copying, freed_elsewhere};
 
 use super::Driver;
-use super::header::reading_header;
 use crate::Role;
 use crate::address::Mailbox;
 use crate::command::RcptParameters;
