@@ -1,5 +1,5 @@
-//! Headers that others wrote. A session's task reads a short one, and another thread a long one. A
-//! look at lines of two octets takes 4 ms for each MiB, and addresses take 30 ms.
+//! Headers that others wrote. A session's task reads a short one, and another thread a long one.
+//! A look at lines of two octets takes 4 ms for each MiB, and addresses take 30 ms.
 
 use bytes::Bytes;
 use posthaste_mime_summary::has_long_header;
