@@ -3,13 +3,13 @@
 
 use bytes::Bytes;
 use posthaste_mime_summary::has_long_header;
-use posthaste_net::elsewhere_if;
+use posthaste_net::elsewhere;
 
 /// Reads the header of a message: at once if it is short, and else on another thread.
 pub async fn reading_header<T: Send + 'static>(
     message: &Bytes,
     read: impl FnOnce(Bytes) -> T + Send + 'static,
 ) -> T {
-    let (is_long, message) = (has_long_header(message), message.clone());
-    elsewhere_if(is_long, move || read(message)).await
+    let own = message.clone();
+    if has_long_header(message) { elsewhere(move || read(own)).await } else { read(own) }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, authors, has_bare_cr, named_senders, srs};
 use posthaste_directory::Recipient;
 use posthaste_mime_summary::has_long_header;
-use posthaste_net::elsewhere_if;
+use posthaste_net::elsewhere;
 
 use crate::filter::Filter;
 use crate::mail::Mail;
@@ -90,7 +90,7 @@ pub(crate) async fn named(messages: [&Bytes; 3], from: &str) -> Named {
         author: one_author(&text),
         written: written(&text, [&before, &sent]),
     };
-    elsewhere_if(is_long, read).await
+    if is_long { elsewhere(read).await } else { read() }
 }
 
 /// The author of a message that has one.

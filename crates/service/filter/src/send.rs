@@ -11,7 +11,7 @@ use posthaste_authentication::{Origin, reading_header, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
 use posthaste_mime_summary::has_long_header;
-use posthaste_net::{COPIED_HERE_MAX, SubmissionRefused, elsewhere_if, freed_elsewhere, joined};
+use posthaste_net::{COPIED_HERE_MAX, SubmissionRefused, elsewhere, freed_elsewhere, joined};
 use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
@@ -275,7 +275,8 @@ impl Filter {
                 let is_long = text.len() > COPIED_HERE_MAX || has_long_header(&text);
                 let host = Arc::clone(&self.host);
                 let without = move || freed_elsewhere(results::without_own(&text, &host));
-                (elsewhere_if(is_long, without).await, None)
+                let text = if is_long { elsewhere(without).await } else { without() };
+                (text, None)
             }
         };
         let trace = Bytes::from(self.sent_on_by(name));

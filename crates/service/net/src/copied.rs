@@ -17,21 +17,20 @@ pub const COPIED_HERE_MAX: usize = 1 << 20;
 /// Does work that copies or reads so many octets: at once if they are few, and else on another
 /// thread.
 pub async fn copying<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
-    elsewhere_if(octets > COPIED_HERE_MAX, work).await
+    if octets > COPIED_HERE_MAX { elsewhere(work).await } else { work() }
 }
 
-/// Does work on another thread if it is long, and else at once.
-pub async fn elsewhere_if<T: Send + 'static>(is_long: bool, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let runtime = match Handle::try_current() {
-        Ok(runtime) if is_long => runtime,
-        _ => return work(),
-    };
-    result_of(elsewhere(runtime, erased(work)).await)
+/// Does work on another thread of the runtime. Without a runtime it is done at once.
+pub async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match Handle::try_current() {
+        Ok(runtime) => result_of(on_thread_of(runtime, erased(work)).await),
+        Err(_) => work(),
+    }
 }
 
 /// Does work on another thread of a runtime. Boxed, so that its code is generated in this crate,
 /// and for all types of work together.
-fn elsewhere(runtime: Handle, work: ErasedWork) -> Pin<Box<dyn Future<Output = ErasedResult> + Send>> {
+fn on_thread_of(runtime: Handle, work: ErasedWork) -> Pin<Box<dyn Future<Output = ErasedResult> + Send>> {
     Box::pin(async move {
         let session = posthaste_metrics::current();
         match runtime.spawn_blocking(move || session.run(work)).await {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use posthaste_authentication::{has_bare_cr, reading_header};
 use posthaste_mime_summary::{has_long_header, is_header_bounded};
-use posthaste_net::{COPIED_HERE_MAX, elsewhere_if};
+use posthaste_net::{COPIED_HERE_MAX, elsewhere};
 
 use super::Driver;
 use crate::address::ReversePath;
@@ -36,11 +36,12 @@ pub(super) async fn changing_header<T: Send + 'static>(
     change: impl FnOnce(Bytes) -> T + Send + 'static,
 ) -> T {
     let is_long = message.len() > COPIED_HERE_MAX || has_long_header(&message);
-    elsewhere_if(is_long, move || change(message)).await
+    if is_long { elsewhere(move || change(message)).await } else { change(message) }
 }
 
 impl Driver {
-    /// Whether a message may have its header. `message` is as it was received.
+    /// Checks that the header of a message is within its bounds and has no bare CR. `message` is as
+    /// it was received.
     pub(super) async fn header_checked(
         &self,
         id: &str,
