@@ -87,3 +87,18 @@ async fn texts_beyond_ascii_are_compared_in_slices() {
     let least = (1 << DOUBLINGS) * subject.len() as u64 * 10 / SLICE_STEPS;
     assert!(least > 3 && pauses as u64 >= least, "{pauses} pauses");
 }
+
+/// The input of a client that sends more commands ended each pause, so 15 searches of a folder of
+/// 131,072 messages were one poll of 6 ms and more.
+#[tokio::test]
+async fn a_search_pauses_although_its_client_sends_more() {
+    let mut paused = Paused::begin().await;
+    paused.doubled(12).await;
+    // Each of these keys takes steps for each message.
+    let search = format!("SEARCH RETURN (COUNT){}", " NOT LARGER 9".repeat(100));
+    let pauses = paused.run(&search).await;
+    assert!(pauses >= 5, "{pauses} pauses");
+    // Two reads take as much as is read ahead.
+    paused.client_sends(&vec![b'x'; 256 << 10]).await;
+    assert_eq!(paused.run(&search).await, pauses);
+}

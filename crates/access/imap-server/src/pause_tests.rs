@@ -16,7 +16,7 @@ use posthaste_directory::{NewAccount, Reading};
 use posthaste_mail_model::{AccountId, FlagSet, MailboxName, ModSeq, NumSet, Secret, Uid};
 use posthaste_net::{ByteBudget, Connection, Shutdown, ShutdownTrigger, Stream};
 use posthaste_store::{MailboxHead, Row, ViewBuilder};
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncWriteExt, DuplexStream};
 
 use crate::heavy::SLICE_STEPS;
 use crate::offload::Threads;
@@ -118,6 +118,11 @@ impl Paused {
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    /// The client sends bytes, which the session has not read yet.
+    pub(crate) async fn client_sends(&mut self, bytes: &[u8]) {
+        self._client.write_all(bytes).await.unwrap();
     }
 
     /// The client reads everything from now on.

@@ -5,8 +5,14 @@
 //! ends it nor loses its dot. Servers that treat it as an end allow smuggled commands
 //! (CVE-2023-51764 and similar ones). Each byte is looked at once, whatever the chunks.
 
+use std::sync::LazyLock;
+
 use bytes::BytesMut;
 use memchr::memmem;
+
+/// The end of a line, and a dot after it. The searcher is made once: it takes longer to make than
+/// a short line to read, and each line of a message may begin with a dot.
+static DOT_LINE: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\r\n."));
 
 /// The result of reading a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +102,7 @@ struct Run {
 /// The part of a text that can be passed on as it is: up to the next line that begins with a dot,
 /// or all. Never empty for a text that is not.
 fn run_of_text(text: &[u8]) -> Run {
-    match memmem::find(text, b"\r\n.") {
+    match DOT_LINE.find(text) {
         Some(at) => Run { length: at + 2, then: LastOctets::LineStart },
         None => {
             let then = match text {

@@ -126,9 +126,10 @@ pub(crate) const SKIP_MAX: usize = 64 * 1024;
 /// Octets read ahead: pipelined commands, or a part of a message.
 pub(crate) const READ_AHEAD: usize = 64 * 1024;
 
-/// Octets of messages between two yields to other sessions: reading them takes some 0.2 ms. While a
-/// hundred hosts send at once, everybody else waits for a round of all of them.
-pub(crate) const SLICE_BYTES: usize = 256 * 1024;
+/// Octets of messages between two yields to other sessions. Reading them takes some 0.1 ms, and
+/// 0.7 ms if each line begins with a dot. While a hundred hosts send at once, everybody else
+/// waits for a round of all of them. Half of it would be a yield after each read.
+pub(crate) const SLICE_BYTES: usize = 128 * 1024;
 
 /// The octets that a command counts as, so that pipelined commands yield, too.
 pub(crate) const COMMAND_OCTETS: usize = SLICE_BYTES / 64;

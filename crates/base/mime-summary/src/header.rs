@@ -50,6 +50,17 @@ pub fn is_header_bounded(message: &[u8]) -> bool {
     bounded_header_len(message).is_some()
 }
 
+/// Octets of a header that a session's task reads itself: some 0.3 ms for each look at all lines,
+/// if a line has two octets.
+pub const HEADER_LEN_SHORT: usize = 64 << 10;
+
+/// Whether the header of a message is so long that no session's task should read it. Reads at
+/// most [`HEADER_LEN_SHORT`] octets.
+pub fn has_long_header(message: &[u8]) -> bool {
+    let begin = message.get(..HEADER_LEN_SHORT).filter(|begin| begin.len() < message.len());
+    begin.is_some_and(|begin| header_len_within(begin, HEADER_LEN_SHORT, usize::MAX) == Some(begin.len()))
+}
+
 /// Octets that this server adds to the header of a message at most: results of 8 KiB, traces, and
 /// what a filter program adds. With twice as many, a script would hold a quarter more.
 const ADDED_LEN_MAX: usize = 256 << 10;

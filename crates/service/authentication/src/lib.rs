@@ -28,6 +28,7 @@ mod canonical;
 pub mod dns;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod header;
 mod keys;
 pub mod results;
 mod senders;
@@ -39,6 +40,7 @@ mod threads;
 mod verify;
 
 pub use canonical::has_bare_cr;
+pub use header::reading_header;
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
 pub use senders::Senders;
 pub use sign::{NamedSender, Origin, SENDER_ADDRESSES_MAX, Signer, authors, named_senders};

@@ -363,3 +363,23 @@ async fn ordinary_mail_waits_for_no_conversions() {
     let delivered = delivery.forms(Bytes::from_static(text), &recipients, SummaryMemory::BesideOthers);
     assert!(futures_util::FutureExt::now_or_never(delivered).is_some(), "it does not wait");
 }
+
+/// There is one other thread here, and it is busy. The parts of a message of 256 KiB that has a
+/// mark of rich mail took 3 ms.
+#[test]
+fn parts_are_looked_at_on_another_thread() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (delivery, _) = delivery().await;
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || wait.recv());
+        for (mark, is_long) in [("", false), ("x-tnef", true)] {
+            let message = Bytes::from(format!("Subject: {mark}\r\n\r\n{}", "x\r\n".repeat(40_000)));
+            let looked = futures_util::FutureExt::now_or_never(delivery.may_be_rich(&message));
+            assert_eq!(looked, if is_long { None } else { Some(false) });
+        }
+        go.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+    });
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use posthaste_authentication::{Origin, results, srs};
+use posthaste_authentication::{Origin, reading_header, results, srs};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{DirectoryError, Expansion, Group, Recipient, ResolveError, Target};
 use posthaste_net::{Copier, joined};
@@ -18,7 +18,7 @@ use crate::compose::{self, Refused};
 use crate::dsn_request::DsnRequest;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 use crate::mail::RemoteClient;
-use crate::send::{NotSent, REDIRECTED};
+use crate::send::{NotSent, was_sent_on_by};
 
 /// A message for a group, as its members get it.
 struct GroupMail<'m> {
@@ -132,7 +132,7 @@ impl Filter {
         group: &Group,
         chain: Chain<'_>,
     ) -> Delivered {
-        admit(message, envelope, group)?;
+        admit(message, envelope, group).await?;
         let expansion = self.delivery.directory().expand(group).await.map_err(unexpanded)?;
         let (from, asked) = sender_of(group, envelope.from, chain.asked);
         let mail = GroupMail {
@@ -221,7 +221,7 @@ impl Filter {
     }
 
     async fn group_text(&self, group: &Group, message: &Bytes) -> Bytes {
-        let trace = self.sent_on_by(&group.address) + &list_fields(group, message);
+        let trace = self.sent_on_by(&group.address) + &list_fields(group, message).await;
         let text = message.slice_ref(compose::without_return_path(message));
         joined([Bytes::from(trace), text]).await
     }
@@ -356,17 +356,21 @@ impl Filter {
 
 /// The fields of a list (RFC 2919 §2): programs of members sort by them, and answer no such mail. A
 /// group is a list if it has an owner. A message that has them comes from another list.
-fn list_fields(group: &Group, message: &[u8]) -> String {
+async fn list_fields(group: &Group, message: &Bytes) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
     let is_list = |(name, domain): &(&str, &str)| {
         group.owner.is_some() && !name.is_empty() && name.chars().chain(domain.chars()).all(is_plain)
     };
     let Some((name, domain)) = group.address.rsplit_once('@').filter(is_list) else { return String::new() };
+    let has = |message: Bytes| {
+        ["List-Id", "Precedence"].map(|name| compose::fields(&message, name).next().is_some())
+    };
+    let [has_id, has_precedence] = reading_header(message, has).await;
     let mut fields = String::new();
-    if compose::fields(message, "List-Id").next().is_none() {
+    if !has_id {
         let _ = write!(fields, "List-Id: <{name}.{domain}>\r\n");
     }
-    if compose::fields(message, "Precedence").next().is_none() {
+    if !has_precedence {
         fields.push_str("Precedence: list\r\n");
     }
     fields
@@ -417,13 +421,12 @@ fn interrupted() -> Undelivered {
 }
 
 /// Refuses mail that a group does not take at all.
-fn admit(message: &Bytes, envelope: Envelope<'_>, group: &Group) -> Result<(), Undelivered> {
+async fn admit(message: &Bytes, envelope: Envelope<'_>, group: &Group) -> Result<(), Undelivered> {
     // Otherwise a host that has seen such an address could make this server send to its owner.
     if srs::is_rewritten(&group.address) && !envelope.from.is_empty() {
         return Err(Undelivered::Rejected("that address takes only reports, which have no sender".into()));
     }
-    let mut before = compose::fields(message, REDIRECTED);
-    if before.any(|value| value.eq_ignore_ascii_case(&group.address)) {
+    if was_sent_on_by(message, &group.address).await {
         return Err(Undelivered::Rejected(
             "the message comes back to the group: it goes round in a loop".into(),
         ));

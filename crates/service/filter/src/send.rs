@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, results};
+use posthaste_authentication::{Origin, reading_header, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
-use posthaste_net::{SubmissionRefused, copying, freed_elsewhere, joined};
+use posthaste_mime_summary::has_long_header;
+use posthaste_net::{COPIED_HERE_MAX, SubmissionRefused, elsewhere, freed_elsewhere, joined};
 use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
@@ -24,7 +25,7 @@ use crate::memory::{self, Key};
 use crate::required_extensions::RequiredExtensions;
 
 /// The field that names an account or a group that has sent a message on.
-pub(crate) const REDIRECTED: &str = "X-Sieve-Redirected-From";
+const REDIRECTED: &str = "X-Sieve-Redirected-From";
 
 /// Why a message is not sent.
 #[derive(Debug, thiserror::Error)]
@@ -261,8 +262,7 @@ impl Filter {
     ) -> Result<(Bytes, Option<&'m str>), NotSent> {
         let name = recipient.account.name.as_str();
         // The message as it came: a script may have removed the field from its own version.
-        let mut before = compose::fields(mail.served, REDIRECTED);
-        if before.any(|value| value.eq_ignore_ascii_case(name)) {
+        if was_sent_on_by(mail.served, name).await {
             return Err(NotSent::Loop);
         }
         if !self.may_name_author(recipient, &text, mail).await {
@@ -272,9 +272,11 @@ impl Filter {
             Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
             Trigger::Stored => {
-                let (octets, host) = (text.len(), Arc::clone(&self.host));
+                let is_long = text.len() > COPIED_HERE_MAX || has_long_header(&text);
+                let host = Arc::clone(&self.host);
                 let without = move || freed_elsewhere(results::without_own(&text, &host));
-                (copying(octets, without).await, None)
+                let text = if is_long { elsewhere(without).await } else { without() };
+                (text, None)
             }
         };
         let trace = Bytes::from(self.sent_on_by(name));
@@ -451,6 +453,15 @@ impl Filter {
     fn now_signed(&self) -> i64 {
         unix_time::signed(self.now())
     }
+}
+
+/// Whether an account or a group of this name has sent a message on before.
+pub(crate) async fn was_sent_on_by(message: &Bytes, name: &str) -> bool {
+    let name = name.to_owned();
+    let is_named = move |message: Bytes| {
+        compose::fields(&message, REDIRECTED).any(|value| value.eq_ignore_ascii_case(&name))
+    };
+    reading_header(message, is_named).await
 }
 
 /// The envelope of a message that is sent within this server.

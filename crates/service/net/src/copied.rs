@@ -1,35 +1,38 @@
-//! Copies of large messages are made on another thread. Memory that is used for the first time
-//! takes most of the time: 60 MB take over 20 ms.
+//! Copies of large messages are made on another thread, and long headers are read there. Memory
+//! that is used for the first time takes most of the time: 60 MB take over 20 ms.
 
 use std::future::{Future, pending};
 use std::panic::resume_unwind;
 use std::pin::Pin;
 
 use bytes::Bytes;
-use posthaste_permits::{ErasedResult, ErasedWork, erased, result_of};
+use posthaste_permits::{ErasedResult, ErasedWork, erased, on_compute_thread, result_of};
 use tokio::runtime::Handle;
 
 use crate::freed::freed_elsewhere;
 
 /// Octets that a task copies itself: some 0.5 ms.
-const COPIED_HERE_MAX: usize = 1 << 20;
+pub const COPIED_HERE_MAX: usize = 1 << 20;
 
 /// Does work that copies or reads so many octets: at once if they are few, and else on another
 /// thread.
 pub async fn copying<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let runtime = match Handle::try_current() {
-        Ok(runtime) if octets > COPIED_HERE_MAX => runtime,
-        _ => return work(),
-    };
-    result_of(elsewhere(runtime, erased(work)).await)
+    if octets > COPIED_HERE_MAX { elsewhere(work).await } else { work() }
 }
 
-/// Does work on another thread of a runtime. Boxed, so that its code is generated in this crate,
-/// and for all types of work together.
-fn elsewhere(runtime: Handle, work: ErasedWork) -> Pin<Box<dyn Future<Output = ErasedResult> + Send>> {
+/// Does work on a thread for computations. Without a runtime it is done at once.
+pub async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match Handle::try_current() {
+        Ok(_) => result_of(on_another_thread(erased(work)).await),
+        Err(_) => work(),
+    }
+}
+
+/// Does work on a thread for computations. Boxed, so that its code is generated in this crate, and
+/// for all types of work together.
+fn on_another_thread(work: ErasedWork) -> Pin<Box<dyn Future<Output = ErasedResult> + Send>> {
     Box::pin(async move {
-        let session = posthaste_metrics::current();
-        match runtime.spawn_blocking(move || session.run(work)).await {
+        match on_compute_thread(work).await {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),

@@ -67,7 +67,7 @@ pub use channel_binding::ChannelBinding;
 pub use client_certificate::{ClientCertificate, fingerprint_of_pem};
 pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
-pub use copied::{copying, joined};
+pub use copied::{COPIED_HERE_MAX, copying, elsewhere, joined};
 pub use dns_thread::{dns_runtime, on_dns_thread};
 pub use endpoint::{Endpoint, Listener, Mode, SocketAddress, resolve};
 pub use error::NetError;

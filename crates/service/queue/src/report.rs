@@ -345,14 +345,9 @@ fn one_line(reply: &str, text_in: TextIn) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-    use std::pin::pin;
-    use std::sync::mpsc;
-    use std::task::Poll;
-
     use futures_util::FutureExt;
     use mail_parser::{MessageParser, MimeHeaders};
-    use tokio::task::spawn_blocking;
+    use posthaste_net::given_to_compute_threads;
 
     use super::*;
     use crate::dsn::OriginalRecipient;
@@ -405,26 +400,16 @@ mod tests {
         (String::from_utf8(printed.text.to_vec()).unwrap(), printed.is_international)
     }
 
-    /// The only other thread is busy at first.
-    #[test]
-    fn a_long_message_is_returned_by_another_thread() {
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
-        runtime.block_on(async {
-            let (release, released) = mpsc::channel::<()>();
-            let busy = spawn_blocking(move || released.recv());
-            let item = Item { ret: Some(Return::Full), ..sample() };
-            let about = outcomes(&item);
-            let message = Bytes::from([MESSAGE.to_vec(), b"line\r\n".repeat(1 << 20)].concat());
-            let failed = report(ReportKind::Failed, &item, &about, &message);
-            let mut printing = pin!(failed.print());
-            let waits = poll_fn(|context| Poll::Ready(printing.as_mut().poll(context).is_pending())).await;
-            assert!(waits);
-            release.send(()).unwrap();
-            busy.await.unwrap().unwrap();
-            let text = printing.await.text;
-            let end = b"\r\n--report-1a--\r\n";
-            assert!(text.ends_with(end) && text[..text.len() - end.len()].ends_with(&message));
-        });
+    #[tokio::test]
+    async fn a_long_message_is_returned_by_another_thread() {
+        let item = Item { ret: Some(Return::Full), ..sample() };
+        let about = outcomes(&item);
+        let message = Bytes::from([MESSAGE.to_vec(), b"line\r\n".repeat(1 << 20)].concat());
+        let given = given_to_compute_threads();
+        let text = report(ReportKind::Failed, &item, &about, &message).print().await.text;
+        assert_eq!(given_to_compute_threads(), given + 1);
+        let end = b"\r\n--report-1a--\r\n";
+        assert!(text.ends_with(end) && text[..text.len() - end.len()].ends_with(&message));
     }
 
     /// The sender's host would refuse a report in UTF-8, and Latin-1 is not UTF-8.

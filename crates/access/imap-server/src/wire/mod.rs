@@ -461,6 +461,9 @@ impl Wire {
                     due = Some(clock.now() + reports.times.every);
                 }
             }
+            // The work may have paused for others. Input that is there does not end its pause:
+            // a client that always has more would do away with all pauses.
+            tokio::task::yield_now().await;
         }
     }
 

@@ -3,11 +3,9 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use posthaste_authentication::has_bare_cr;
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Target;
 use posthaste_filter::{Delivered, DsnRequest, Envelope, Refusals, RemoteClient, RequiredExtensions};
-use posthaste_mime_summary::is_header_bounded;
 use posthaste_net::{NetError, free};
 use posthaste_queue::{Envelope as Outgoing, Local, Missed, Notify, Return, Success, TlsRequirement, To};
 
@@ -159,23 +157,7 @@ impl Driver {
         recipients: &mut Vec<Addressee>,
     ) -> Result<Verified, Reply> {
         let received = message.slice(trace_len.min(message.len())..);
-        // The next steps keep memory for each field, or compare the fields with each other.
-        if !is_header_bounded(&received) {
-            tracing::info!(
-                id,
-                from = from.as_str(),
-                octets = received.len(),
-                "refused: its header is too large"
-            );
-            return Err(replies::header_too_large());
-        }
-        // The next hop takes a CR as the end of a line. So a CR in a field would begin another
-        // field, which was not checked here. LMTP peers pass on what others sent, and a script or
-        // a forward sends it on from here.
-        if has_bare_cr(&received) {
-            tracing::info!(id, from = from.as_str(), "refused: a CR without LF in its header");
-            return Err(replies::bare_cr());
-        }
+        self.header_checked(id, &received, from).await?;
         self.authored(id, &received).await?;
         let verified = self.verified(id, message, trace_len, from).await?;
         let to = recipients.iter().map(|to| to.to.as_str()).collect();

@@ -2,53 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use posthaste_testkit::Piped;
-
-use super::test_service::service_with_ana;
+use super::test_service::{MINUTE, Talk, service_with_ana};
 use super::*;
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-struct Talk(Piped);
-
-impl Talk {
-    async fn begin(role: Role) -> Self {
-        Self::with(service_with_ana(role).await).await
-    }
-
-    async fn with(service: Arc<SmtpService>) -> Self {
-        let piped = Piped::begin(4096, 25, |connection, shutdown| service.serve(connection, shutdown));
-        let mut talk = Self(piped);
-        talk.expect("220 ").await;
-        talk
-    }
-
-    /// Reads a reply, which must begin like this.
-    async fn expect(&mut self, start: &str) {
-        let is_whole = |said: &[u8]| said.ends_with(b"\r\n") && last_line(said).get(3) == Some(&b' ');
-        let reply = self.0.hear(is_whole).await;
-        let reply = String::from_utf8_lossy(last_line(reply.as_bytes()));
-        assert!(reply.starts_with(start), "{reply:?} instead of {start:?}");
-    }
-
-    async fn ask(&mut self, line: &str, start: &str) {
-        self.0.send(format!("{line}\r\n").as_bytes()).await;
-        self.expect(start).await;
-    }
-
-    /// Says NOOP for so long.
-    async fn idle_for(&mut self, minutes: u32) {
-        for _ in 0..minutes {
-            self.0.advance(MINUTE).await;
-            self.ask("NOOP", "250 ").await;
-        }
-    }
-}
-
-fn last_line(reply: &[u8]) -> &[u8] {
-    let text = reply.strip_suffix(b"\r\n").unwrap_or(reply);
-    &text[text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)..]
-}
 
 #[tokio::test]
 async fn commands_alone_hold_no_connection() {

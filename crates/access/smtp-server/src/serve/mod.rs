@@ -7,6 +7,7 @@
 mod author;
 mod channel;
 mod deliver;
+mod header;
 mod limits;
 mod login;
 mod milters;
@@ -556,5 +557,7 @@ fn message_id() -> String {
 mod ack_tests;
 #[cfg(test)]
 mod late_tests;
+#[cfg(test)]
+mod slice_tests;
 #[cfg(test)]
 mod test_service;

@@ -1,10 +1,11 @@
 //! A message from another host is shown to a spam scanner before it is delivered.
 
 use bytes::Bytes;
-use posthaste_net::{copying, freed_elsewhere};
+use posthaste_net::freed_elsewhere;
 use posthaste_scanner::{Envelope, Verdict};
 
 use super::Driver;
+use super::header::changing_header;
 use crate::reply::Reply;
 use crate::scanning::{IfUnscanned, Scanning};
 use crate::session::replies;
@@ -51,8 +52,8 @@ impl Driver {
         let Verified { message, trace_len, mut is_quarantined, client_name, is_sender_proven, .. } = verified;
         is_quarantined |= scan.verdict == Verdict::Junk;
         let fields = scan.fields;
-        let message =
-            copying(message.len(), move || freed_elsewhere(fields.applied(&message, trace_len))).await;
+        let apply = move |message: Bytes| freed_elsewhere(fields.applied(&message, trace_len));
+        let message = changing_header(message, apply).await;
         Ok(Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory: None })
     }
 }

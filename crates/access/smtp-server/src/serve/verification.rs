@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use posthaste_authentication::{Action, Client, Verdict, results};
-use posthaste_net::{copying, freed_elsewhere};
+use posthaste_net::freed_elsewhere;
 use posthaste_reporting::{Observation, PublishedPolicy, Row, SpfScope};
 
 use super::Driver;
+use super::header::changing_header;
 use crate::Role;
 use crate::address::ReversePath;
 use crate::reply::Reply;
@@ -71,7 +72,10 @@ impl Driver {
         let message = match self.service.role {
             Role::Submission => {
                 let host = self.service.options.host.clone();
-                copying(message.len(), move || freed_elsewhere(results::without_own(&message, &host))).await
+                changing_header(message, move |message| {
+                    freed_elsewhere(results::without_own(&message, &host))
+                })
+                .await
             }
             Role::Smtp | Role::Lmtp => message,
         };

@@ -1,9 +1,9 @@
 //! Known answers of the values read out of a message and of the record they are kept in.
 
 use posthaste_mime_summary::{
-    Address, Disposition, Envelope, EnvelopeText, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HeaderFields, SearchKey,
-    Span, Structure, SummaryParts, SummaryRef, address_list, is_header_bounded, order_mailbox_into,
-    order_subject_into, tap_envelope,
+    Address, Disposition, Envelope, EnvelopeText, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HEADER_LEN_SHORT,
+    HeaderFields, SearchKey, Span, Structure, SummaryParts, SummaryRef, address_list, has_long_header,
+    is_header_bounded, order_mailbox_into, order_subject_into, tap_envelope,
 };
 
 fn record(message: &[u8]) -> Vec<u8> {
@@ -352,4 +352,19 @@ fn a_header_has_so_many_fields_and_octets() {
     // One field may be folded into many lines.
     let folded = format!("a: b\r\n{}\r\n", " c\r\n".repeat(HEADER_FIELDS_MAX * 2));
     assert!(is_header_bounded(folded.as_bytes()));
+}
+
+#[test]
+fn a_header_is_long_if_it_has_no_end_in_its_first_octets() {
+    let of_octets = |octets: usize, body: &str| format!("{}\r\n{body}", "x".repeat(octets - 2));
+    for blank in ["\r\n", "\n"] {
+        let last = HEADER_LEN_SHORT - blank.len();
+        let body = format!("{blank}{}", "\n".repeat(HEADER_LEN_SHORT));
+        assert!(!has_long_header(of_octets(last, &body).as_bytes()));
+        assert!(has_long_header(of_octets(last + 1, &body).as_bytes()));
+    }
+    assert!(!has_long_header(of_octets(HEADER_LEN_SHORT, "").as_bytes()), "all of it is short");
+    assert!(has_long_header(of_octets(HEADER_LEN_SHORT, "x").as_bytes()));
+    // The bound of fields is no part of it.
+    assert!(has_long_header(" \n".repeat(HEADER_LEN_SHORT).as_bytes()));
 }

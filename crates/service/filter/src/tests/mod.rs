@@ -22,6 +22,7 @@ mod copies;
 mod full_folders;
 mod groups;
 mod included;
+mod long_headers;
 mod questions;
 mod sent_on;
 

@@ -1,0 +1,64 @@
+//! The header of a message is checked before other code reads it.
+
+use bytes::Bytes;
+use posthaste_authentication::{has_bare_cr, reading_header};
+use posthaste_mime_summary::{has_long_header, is_header_bounded};
+use posthaste_net::{COPIED_HERE_MAX, elsewhere};
+
+use super::Driver;
+use crate::address::ReversePath;
+use crate::reply::Reply;
+use crate::session::replies;
+
+/// Why a message is refused for its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeaderFault {
+    TooLarge,
+    BareCr,
+}
+
+/// The fault of a message's header, if it has one.
+fn fault(message: &[u8]) -> Option<HeaderFault> {
+    // The next steps keep memory for each field, or compare the fields with each other.
+    if !is_header_bounded(message) {
+        return Some(HeaderFault::TooLarge);
+    }
+    // The next hop takes a CR as the end of a line. So a CR in a field would begin another field,
+    // which was not checked here. LMTP peers pass on what others sent, and a script or a forward
+    // sends it on from here.
+    has_bare_cr(message).then_some(HeaderFault::BareCr)
+}
+
+/// Changes the header of a message, which may copy the message. If one of them is long, another
+/// thread does it.
+pub(super) async fn changing_header<T: Send + 'static>(
+    message: Bytes,
+    change: impl FnOnce(Bytes) -> T + Send + 'static,
+) -> T {
+    let is_long = message.len() > COPIED_HERE_MAX || has_long_header(&message);
+    if is_long { elsewhere(move || change(message)).await } else { change(message) }
+}
+
+impl Driver {
+    /// Checks that the header of a message is within its bounds and has no bare CR. `message` is as
+    /// it was received.
+    pub(super) async fn header_checked(
+        &self,
+        id: &str,
+        message: &Bytes,
+        from: &ReversePath,
+    ) -> Result<(), Reply> {
+        let (from, octets) = (from.as_str(), message.len());
+        match reading_header(message, |message| fault(&message)).await {
+            None => Ok(()),
+            Some(HeaderFault::TooLarge) => {
+                tracing::info!(id, from, octets, "refused: its header is too large");
+                Err(replies::header_too_large())
+            }
+            Some(HeaderFault::BareCr) => {
+                tracing::info!(id, from, "refused: a CR without LF in its header");
+                Err(replies::bare_cr())
+            }
+        }
+    }
+}
