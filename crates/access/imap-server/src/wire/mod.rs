@@ -19,7 +19,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use posthaste_directory::Client;
 use posthaste_directory::sasl::Channel;
-use posthaste_imap_codec::framing::{CommandFrame, CommandFramer, FramerLimits, LiteralWanted};
+use posthaste_imap_codec::framing::{
+    CommandFrame, CommandFramer, FramerLimits, IncomingMessage, LiteralWanted,
+};
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_net::{AccountShare, Certificates, Clock, LoginEnd, NetError};
@@ -163,6 +165,11 @@ impl Wire {
     /// sends it.
     pub(crate) fn accept_literal(&mut self, wanted: &LiteralWanted) {
         self.framer.accept_literal(wanted);
+    }
+
+    /// The message whose literal was announced; see [`CommandFramer::message`].
+    pub(crate) fn message(&mut self, wanted: &LiteralWanted) -> Option<IncomingMessage> {
+        self.framer.message(wanted, &self.input)
     }
 
     /// Drops the command with this literal. The caller sends the tagged response.
