@@ -18,7 +18,7 @@ use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{Command, NameEncoding, ParseError, ParseErrorKind, Tag, parse_command};
 use posthaste_mime_summary::CHARSETS;
 use posthaste_net::{
-    BytePermit, Connection, Holder, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown, on_compute_thread,
+    BytePermit, Connection, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown, on_compute_thread,
 };
 
 use crate::annotate;
@@ -196,6 +196,7 @@ pub(crate) async fn command_and_memory(session: &mut Session, bytes: Bytes) -> R
     let next = one_command(session, bytes).await;
     // After NOTIFY the session reports events while it waits.
     session.is_at_rest = session.notify.is_none();
+    session.is_permit_due = false;
     // The order matters: the permit is returned after the memory.
     let permit = session.permit.take();
     if permit.is_some() {
@@ -260,8 +261,11 @@ fn too_many_bad_commands(session: &Session) -> bool {
 /// Accepts or refuses an announced literal.
 async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), NetError> {
     let judged = match judge_literal(session, wanted) {
-        // Boxed: nearly no command brings a message.
-        Ok(()) => Box::pin(quota_check::check(session, wanted)).await,
+        Ok(()) => match quota_check::due(&mut session.wire, wanted) {
+            // Boxed: nearly no command brings a message.
+            Some(message) => Box::pin(quota_check::check(session, &message, wanted.size)).await,
+            None => Ok(()),
+        },
         refused => refused,
     };
     if let Err(reply) = judged {
@@ -287,6 +291,7 @@ async fn answer_literal(session: &mut Session, wanted: &LiteralWanted) -> Result
 
 /// Sends the printed responses. An APPEND that is arriving can be evicted meanwhile.
 async fn flush(session: &mut Session) -> Result<(), NetError> {
+    session.begin_permit();
     let Session { wire, permit, .. } = session;
     let Some(held) = permit else { return wire.flush().await };
     // Boxed: nearly no write happens during an APPEND.
@@ -326,11 +331,12 @@ fn judge_literal(session: &mut Session, wanted: &LiteralWanted) -> Result<(), Re
         let text = format!("One APPEND may have at most {} bytes", options.append_total_bytes_max);
         return Err(Reply::no(Code::TooBig, text));
     }
-    let Some(account) = &session.login else { return Err(Reply::bad("Log in first")) };
+    if session.login.is_none() {
+        return Err(Reply::bad("Log in first"));
+    }
     // The announcement itself reserves nothing: memory is reserved as the bytes arrive.
     if usize::try_from(together).is_ok_and(|bytes| bytes <= session.service.budget.attainable()) {
-        let budget = &session.service.budget;
-        session.permit.get_or_insert_with(|| budget.begin(Holder::Account(account.id.0.to_bytes())));
+        session.is_permit_due = true;
         return Ok(());
     }
     Err(no_memory())
@@ -449,11 +455,18 @@ fn unread_max(session: &mut Session) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use posthaste_net::given_to_compute_threads;
+    use std::net::SocketAddr;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
 
+    use posthaste_directory::NewAccount;
     use posthaste_imap_codec::CommandBody;
+    use posthaste_mail_model::Secret;
+    use posthaste_net::{Stream, given_to_compute_threads};
+    use tokio::io::AsyncWriteExt;
 
     use super::*;
+    use crate::size_tests::service;
 
     fn append_of(len: usize) -> Bytes {
         let mut command = format!("a APPEND INBOX {{{len}+}}\r\n").into_bytes();
@@ -469,6 +482,44 @@ mod tests {
             let command = parsed(append_of(len), NameEncoding::Utf7).await.unwrap();
             assert!(matches!(command.body, CommandBody::Append { .. }));
             assert_eq!(given_to_compute_threads() - given, usize::from(is_long), "{len} octets");
+        }
+    }
+
+    /// Each message that came in one read had a permit, which it never used.
+    #[tokio::test]
+    async fn an_append_has_a_permit_once_its_session_waits_for_more_of_it() {
+        let service = Arc::new(service());
+        let password = Secret::new("correct horse".to_owned());
+        let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        service.delivery.mailboxes(ana.id).await.unwrap();
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
+        let (_trigger, shutdown) = Shutdown::new();
+        let mut session = Session::on(service, connection, shutdown);
+        session.login = Some(ana);
+        for end in ["\r\n", ""] {
+            client.write_all(format!("a APPEND INBOX {{6+}}\r\nA: b\r\n{end}").as_bytes()).await.unwrap();
+            assert_eq!(wait_for_input(&mut session).await.unwrap(), Next::Command);
+            let Some(CommandFrame::LiteralWanted(wanted)) = session.wire.next_frame() else {
+                panic!("{end:?}")
+            };
+            answer_literal(&mut session, &wanted).await.unwrap();
+            assert!(session.permit.is_none());
+            match session.wire.next_frame() {
+                Some(CommandFrame::Command(bytes)) => {
+                    command_and_memory(&mut session, bytes).await.unwrap();
+                    assert!(session.permit.is_none() && !session.is_permit_due);
+                }
+                frame => {
+                    assert_eq!((frame, end), (None, ""));
+                    {
+                        let mut waiting = pin!(wait_for_input(&mut session));
+                        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+                    }
+                    assert!(session.permit.is_some());
+                }
+            }
         }
     }
 }

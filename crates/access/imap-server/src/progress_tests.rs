@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -47,6 +47,32 @@ async fn a_change_that_takes_long_says_that_it_is_going_on() {
     client.say(&mut running, "", "* OK [INPROGRESS (\"a1\" NIL NIL)] Working").await;
     go_on.notify_one();
     running.await.unwrap();
+}
+
+/// Work that counts its polls and does not end.
+fn counted(polls: &AtomicU32) -> impl Future<Output = ()> {
+    poll_fn(move |_| {
+        polls.fetch_add(1, Ordering::Relaxed);
+        Poll::Pending
+    })
+}
+
+/// A second poll computed the next slice without a pause.
+#[tokio::test]
+async fn a_poll_of_a_command_polls_its_work_once() {
+    let (mut session, _client) = session();
+    let (polls, tag) = (AtomicU32::new(0), Tag::new("a1").unwrap());
+    let reports = Reports::uncounted(&tag, ProgressTimes { first: TIMES.every, ..TIMES });
+    for count in 1..=3 {
+        let mut changing = pin!(session.wire.reporting(reports, counted(&polls)));
+        assert!(poll_fn(|cx| Poll::Ready(changing.as_mut().poll(cx))).await.is_pending());
+        assert_eq!(polls.load(Ordering::Relaxed), count);
+    }
+    for count in 4..=6 {
+        let mut searching = pin!(session.wire.while_reporting(reports, counted(&polls)));
+        assert!(poll_fn(|cx| Poll::Ready(searching.as_mut().poll(cx))).await.is_pending());
+        assert_eq!(polls.load(Ordering::Relaxed), count);
+    }
 }
 
 /// The steps after a change, such as the annotations of moved messages, are done nevertheless.

@@ -118,14 +118,23 @@ impl<'s> Asker<'s> {
 
     /// The mailbox of a name, if the asker may do that with it.
     pub(crate) async fn find(self, mailbox: &MailboxArg, act: Act) -> Result<ExistingMailbox, Failure> {
-        let found = self.find_unchecked(mailbox).await?;
+        self.find_name(mailbox.name()?, act).await
+    }
+
+    /// [`Self::find`] for a name that was parsed.
+    pub(crate) async fn find_name(self, name: MailboxName, act: Act) -> Result<ExistingMailbox, Failure> {
+        let found = self.find_name_unchecked(name).await?;
         found.permit(act)?;
         Ok(found)
     }
 
     /// The mailbox of a name, whatever the rights in it are: the caller checks them.
     pub(crate) async fn find_unchecked(self, mailbox: &MailboxArg) -> Result<ExistingMailbox, Failure> {
-        let resolved = self.resolve(mailbox.name()?).await?;
+        self.find_name_unchecked(mailbox.name()?).await
+    }
+
+    async fn find_name_unchecked(self, name: MailboxName) -> Result<ExistingMailbox, Failure> {
+        let resolved = self.resolve(name).await?;
         let list = self.service.store.list(resolved.owner).await?;
         let entry = list.find(&resolved.name).cloned().ok_or(StoreError::NoSuchName)?;
         let rights = resolved.rights(entry.id);

@@ -237,8 +237,7 @@ impl ImapService {
     /// a thousand runs, so wait for it only while the client is there.
     pub(crate) async fn happened(&self, event: Event<'_>) {
         if let Some(scripts) = &self.scripts {
-            // In a box: few mailboxes have a script, and all sessions would hold its state.
-            Box::pin(scripts.filter.on_event(event)).await;
+            scripts.filter.on_event(event).await;
         }
     }
 

@@ -13,7 +13,7 @@ use posthaste_directory::{Account, Client, Service, Source};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_mail_model::AccountId;
-use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Shutdown};
+use posthaste_net::{BytePermit, Clock, CommandsBeforeLogin, Connection, Holder, Shutdown};
 use posthaste_store::SessionEnd;
 
 use crate::client_line::ClientLine;
@@ -88,8 +88,10 @@ pub(crate) struct Session {
     pub(crate) bad_commands: u32,
     /// Commands before the login.
     pub(crate) before_login: CommandsBeforeLogin,
-    /// The reserved memory of the APPEND in progress.
+    /// The reserved memory of the APPEND in progress, once the session waits for its bytes.
     pub(crate) permit: Option<BytePermit>,
+    /// The command may bring messages for which no [`Self::permit`] was begun yet.
+    pub(crate) is_permit_due: bool,
     /// The log line about the client, with its ID.
     pub(crate) client: ClientLine,
     /// Ends the session if it holds old views that others need memory for.
@@ -151,6 +153,7 @@ impl Session {
             bad_commands: 0,
             before_login: CommandsBeforeLogin::default(),
             permit: None,
+            is_permit_due: false,
             client: ClientLine::default(),
             end: Arc::default(),
             is_at_rest: false,
@@ -331,9 +334,21 @@ impl Session {
         self.login.is_none() && self.wire.login_left().is_some_and(|left| left.is_zero())
     }
 
+    /// Begins the permit of an APPEND before the session waits for more of it. An APPEND that
+    /// came whole in one read needs none: its bytes are in memory already, and are soon stored.
+    pub(crate) fn begin_permit(&mut self) {
+        if std::mem::take(&mut self.is_permit_due)
+            && let Some(login) = &self.login
+        {
+            let holder = Holder::Account(login.id.0.to_bytes());
+            self.permit.get_or_insert_with(|| self.service.budget.begin(holder));
+        }
+    }
+
     /// Gives back the memory of the APPEND that was arriving. The input after it was in the same
     /// allocation, which had this many bytes of it.
     pub(crate) fn give_back_memory(&mut self, bytes: usize) {
+        self.is_permit_due = false;
         if let Some(permit) = self.permit.take() {
             free((self.wire.own_input(), permit), bytes);
         }

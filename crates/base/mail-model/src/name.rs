@@ -95,9 +95,18 @@ impl MailboxName {
     }
 
     /// `inbox` and `inbox/…` with their first level in capitals.
-    fn fold_inbox(text: &str) -> String {
-        let first = text.split(SEPARATOR).next().unwrap_or_default();
-        if first.eq_ignore_ascii_case("INBOX") { format!("INBOX{}", &text[5..]) } else { text.to_owned() }
+    fn fold_inbox(text: &str) -> Cow<'_, str> {
+        const INBOX: &str = "INBOX";
+        match text.split_at_checked(INBOX.len()) {
+            Some((first, rest))
+                if first.eq_ignore_ascii_case(INBOX)
+                    && first != INBOX
+                    && (rest.is_empty() || rest.starts_with(SEPARATOR)) =>
+            {
+                [INBOX, rest].concat().into()
+            }
+            _ => text.into(),
+        }
     }
 
     /// Whether this is the inbox itself.

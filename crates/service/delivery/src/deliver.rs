@@ -200,21 +200,32 @@ impl Delivery {
         compress: Compression,
     ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
+        if bytes.len() <= INLINE_LEN_MAX {
+            return Ok(self.incoming_here(bytes, flags, date, compress));
+        }
         let summarize = self.summarize;
-        let prepare = move |bytes: Bytes| (summarize(&bytes), stored_plainly(bytes, compress));
-        let (summary, stored) = if bytes.len() <= INLINE_LEN_MAX {
-            prepare(bytes)
-        } else {
-            let permit = self.room_for_summary(bytes.len()).await?;
-            let work = on_compute_thread(move || {
-                // The work holds the memory, not the task that waits for it: the work continues if
-                // a session ends.
-                let _permit = permit;
-                prepare(bytes)
-            });
-            work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?
-        };
+        let permit = self.room_for_summary(bytes.len()).await?;
+        let work = on_compute_thread(move || {
+            // The work holds the memory, not the task that waits for it: the work continues if a
+            // session ends.
+            let _permit = permit;
+            (summarize(&bytes), stored_plainly(bytes, compress))
+        });
+        let (summary, stored) = work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?;
         Ok(self.with_summary(stored, summary, flags, date))
+    }
+
+    /// Makes a message as [`Self::incoming_with`] does, on this thread. It has at most
+    /// [`INLINE_LEN_MAX`] octets, and its size was checked.
+    pub(crate) fn incoming_here(
+        &self,
+        bytes: Bytes,
+        flags: Vec<Flag>,
+        date: Option<u32>,
+        compress: Compression,
+    ) -> IncomingMessage {
+        let summary = self.summary_of(&bytes);
+        self.with_summary(stored_plainly(bytes, compress), summary, flags, date)
     }
 
     /// Waits until there is memory to summarise a message of this size.
@@ -275,12 +286,22 @@ impl Delivery {
                 accounts.len() - 1
             }));
         }
-        // Of a thousand accounts, only those that run take memory.
-        let appends = accounts.into_iter().map(|account| {
-            let message = forms.of(&account).clone();
-            async move { self.append_to_inbox(&account, message).await }
-        });
-        let outcomes: Vec<_> = stream::iter(appends).buffered(PARALLEL).collect().await;
+        let outcomes = match &accounts[..] {
+            // Most mail is for one account, which needs no stream.
+            [account] => {
+                let message = forms.of(account).clone();
+                let outcome = Box::pin(self.append_to_inbox(account, message)).await;
+                vec![outcome]
+            }
+            _ => {
+                // Of a thousand accounts, only those that run take memory.
+                let appends = accounts.into_iter().map(|account| {
+                    let message = forms.of(&account).clone();
+                    async move { self.append_to_inbox(&account, message).await }
+                });
+                Box::pin(stream::iter(appends).buffered(PARALLEL).collect::<Vec<_>>()).await
+            }
+        };
         let lost = || Err(DeliveryError::Interrupted("no answer for this recipient".into()));
         place.into_iter().map(|at| outcomes.get(at).cloned().unwrap_or_else(lost)).collect()
     }
@@ -309,7 +330,11 @@ impl Delivery {
         messages: Vec<IncomingMessage>,
     ) -> Result<Appended, DeliveryError> {
         let bytes = messages.iter().map(|m| served_len(&m.bytes) as u64).sum();
-        let _reserved = self.reserve_quota(account, Usage { bytes, messages: messages.len() as u64 }).await?;
+        let more = Usage { bytes, messages: messages.len() as u64 };
+        let _reserved = match self.quotas.reserve_at_once(account, self.options.quota, more) {
+            Some(reservation) => reservation,
+            None => self.reserve_quota(account, more).await?,
+        };
         mailbox.note_owner_limit(account.folder_limits.max);
         Ok(mailbox.append(messages).await?)
     }

@@ -63,7 +63,10 @@ impl Delivery {
         let (mut ready, mut total, mut worked) = (Vec::with_capacity(messages.len()), 0, 0);
         for NewMessage { bytes, flags, date } in messages {
             let len = bytes.len();
-            let message = self.incoming(bytes, flags, date).await?;
+            let message = match len <= INLINE_LEN_MAX {
+                true => self.incoming_here(bytes, flags, date, self.options().compress),
+                false => self.incoming(bytes, flags, date).await?,
+            };
             total += message.summary.len();
             if total > limit {
                 return Err(DeliveryError::TooMuchAtOnce { limit });
@@ -93,5 +96,20 @@ impl Delivery {
             }
             Err(_) => Err(DeliveryError::Busy),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::delivery;
+
+    /// Each message allocated and moved the state of conversions and of other threads.
+    #[tokio::test]
+    async fn the_state_of_a_short_message_is_small() {
+        let (delivery, _ana) = delivery().await;
+        let appended = std::mem::size_of_val(&*delivery.incoming_all(Vec::new()));
+        let delivered = std::mem::size_of_val(&*delivery.deliver(Bytes::new(), &[]));
+        assert!(appended <= 1024 && delivered <= 1024, "{appended} and {delivered} octets");
     }
 }

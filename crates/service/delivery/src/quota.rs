@@ -238,6 +238,20 @@ struct Full {
 }
 
 impl Quotas {
+    /// Reserves what [`Self::reserve`] does where it need not read the usage; `None` elsewhere.
+    pub fn reserve_at_once(
+        &self,
+        account: &Account,
+        default: Quota,
+        more: Usage,
+    ) -> Option<QuotaReservation> {
+        let limit = default.of(account);
+        match limit.is_none() {
+            true => Some(QuotaReservation(None)),
+            false => self.of(account.id).reserve_far_from(limit, more),
+        }
+    }
+
     /// Reserves a part of an account's quota for messages that are about to come. `default` is the
     /// quota where the account has none of its own.
     #[boxed]
@@ -247,14 +261,10 @@ impl Quotas {
         default: Quota,
         more: Usage,
     ) -> Result<QuotaReservation, DeliveryError> {
-        let limit = default.of(account);
-        if limit.is_none() {
-            return Ok(QuotaReservation(None));
-        }
-        let traffic = self.of(account.id);
-        if let Some(reservation) = traffic.reserve_far_from(limit, more) {
+        if let Some(reservation) = self.reserve_at_once(account, default, more) {
             return Ok(reservation);
         }
+        let (limit, traffic) = (default.of(account), self.of(account.id));
         match self.try_reserve(&traffic, account.id, limit, more).await? {
             Ok(reservation) => return Ok(reservation),
             Err(full) if !full.perhaps => {

@@ -162,10 +162,19 @@ impl Delivery {
         recipients: &[Recipient],
     ) -> Result<StoredForms, DeliveryError> {
         self.check_size(bytes.len())?;
-        let memory = SummaryMemory::Counted;
-        if let Some(forms) = self.ordinary_forms(&bytes, recipients, memory).await? {
+        if let Some(forms) = self.ordinary_forms(&bytes, recipients, SummaryMemory::Counted).await? {
             return Ok(forms);
         }
+        // Boxed: most mail is short and ordinary.
+        Box::pin(self.other_forms_to_file(bytes, recipients)).await
+    }
+
+    /// The stored forms of a message that is long or may be rich, as [`Self::forms_to_file`].
+    async fn other_forms_to_file(
+        &self,
+        bytes: Bytes,
+        recipients: &[Recipient],
+    ) -> Result<StoredForms, DeliveryError> {
         let mut rich = None;
         if self.may_be_rich(&bytes).await {
             let accounts = recipients.iter().map(|recipient| &*recipient.account);
@@ -175,7 +184,7 @@ impl Delivery {
             }
             rich = self.as_mime(recipients, &bytes).await?;
         }
-        self.forms_of(bytes, rich, recipients, memory).await
+        self.forms_of(bytes, rich, recipients, SummaryMemory::Counted).await
     }
 
     /// A message that may be rich, without its items, if these accounts store it so.

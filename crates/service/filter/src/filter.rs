@@ -272,7 +272,8 @@ impl Filter {
                 let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
                 return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
             }
-            self.deliver_filtered(message, envelope, recipients, chain).await
+            // Boxed: most mail meets no script, and does not need its state.
+            Box::pin(self.deliver_filtered(message, envelope, recipients, chain)).await
         })
     }
 

@@ -77,7 +77,8 @@ impl Filter {
             // Without a queue, one reply is for all recipients. So a sender over the limit is
             // deferred before any recipient has the message.
             if self.relay.is_none() && envelope.refusals != Refusals::Each {
-                if let Err(error) = self.count_all(envelope.from, chain, targets).await {
+                // Boxed, as below: most mail is for accounts alone.
+                if let Err(error) = Box::pin(self.count_all(envelope.from, chain, targets)).await {
                     return targets.iter().map(|_| Err(error.clone())).collect();
                 }
                 chain = chain.free();
@@ -110,7 +111,8 @@ impl Filter {
                         Some(outcome) => outcome.clone(),
                         None => {
                             let chain = chain.asked(asked_of(place));
-                            let outcome = self.deliver_group(&message, envelope, group, chain).await;
+                            let outcome =
+                                Box::pin(self.deliver_group(&message, envelope, group, chain)).await;
                             of_groups.insert(&group.address, outcome.clone());
                             outcome
                         }

@@ -43,7 +43,7 @@ use crate::verify::check;
 use crate::verify::pages::REMEDY;
 use crate::writer::queue_lock::QueueLock;
 use crate::writer::unindexed::Unindexed;
-use crate::writer::{Change, Job, QUEUE_MAX, Writer};
+use crate::writer::{Change, Job, QUEUE_MAX, Reply, Writer, pass};
 
 /// The options with which an engine is opened.
 #[derive(Clone)]
@@ -337,16 +337,13 @@ impl LmdbEngine {
         if behind { self.submit(Job::Checkpoint).await } else { Ok(()) }
     }
 
-    async fn submit<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T>>) -> Job) -> Result<T> {
-        let stopped = || StoreError::Unavailable("the writer has stopped: restart the process".into());
+    fn submit<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> impl Future<Output = Result<T>> {
         let (reply, answer) = oneshot::channel();
-        let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
-        jobs.send(job(reply)).await.map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
+        pass(self.jobs.as_ref(), job(reply), answer)
     }
 
-    async fn change(&self, change: Change) -> Result<CommitOutcome> {
-        self.submit(|reply| Job::Change(change, reply)).await
+    fn change(&self, change: Change) -> impl Future<Output = Result<CommitOutcome>> {
+        self.submit(|reply| Job::Change(change, reply))
     }
 }
 

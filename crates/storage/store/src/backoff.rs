@@ -55,7 +55,8 @@ impl Backoff {
         } else {
             let most = pause_max(self.conflicts, now.saturating_duration_since(self.begun));
             let most_us = u64::try_from(most.as_micros()).unwrap_or(u64::MAX).max(1);
-            tokio::time::sleep(Duration::from_micros((context.random() as u64) % most_us)).await;
+            // Boxed: nearly no change meets two conflicts.
+            Box::pin(tokio::time::sleep(Duration::from_micros((context.random() as u64) % most_us))).await;
         }
         self.conflicts = self.conflicts.saturating_add(1);
         Ok(())

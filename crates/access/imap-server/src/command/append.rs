@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use posthaste_delivery::{NewMessage, Prepared};
 use posthaste_directory::{Account, NewValue};
 use posthaste_filter::{Cause, Event};
-use posthaste_imap_codec::command::{AppendContent, AppendMessage};
+use posthaste_imap_codec::command::{AppendContent, AppendMessage, AppendText};
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag, UidRanges};
 use posthaste_mail_model::{ModSeq, NumSet, Rights};
@@ -35,7 +35,7 @@ pub(super) async fn run(
     mailbox: &MailboxArg,
     messages: Vec<AppendMessage>,
 ) -> Result<Reply, Failure> {
-    mailbox.name()?;
+    let name = mailbox.name()?;
     // RFC 3502 §3: an empty message at the end cancels the whole APPEND.
     if messages.iter().any(is_empty) {
         return Err(Reply::no(Code::Cannot, "APPEND cancelled by an empty message").into());
@@ -44,7 +44,7 @@ pub(super) async fn run(
         MessageLimit::refuse(limit, messages.len() as u64, None)?;
     }
     let (asker, wire, reports) = session.reporting(tag)?;
-    let finding = Box::pin(asker.find(mailbox, Act::Insert));
+    let finding = Box::pin(asker.find_name(name, Act::Insert));
     let found = wire.reporting(reports, finding).await.map_err(Failure::try_create)?;
     let Session { service, wire, login, selected, notify, .. } = session;
     let (service, user) = (&**service, logged_in(login.as_ref())?);
@@ -61,7 +61,7 @@ pub(super) async fn run(
         notify.note_own(own, (selected == Some(mailbox)).then_some(uids));
     }
     let event = Event { owner: &stored.owner, user, mailbox, cause: Cause::Append, uids, flags: &[] };
-    Box::pin(wire.while_reporting(reports, service.happened(event))).await?;
+    wire.while_reporting(reports, service.happened(event)).await?;
     let reply = done_without(stored.appended.left_out.len());
     Ok(reply.with(Code::AppendUid(found.entry.uid_validity, UidRanges::from(uids))))
 }
@@ -79,12 +79,12 @@ struct Stored<'s> {
 }
 
 impl<'s> Stored<'s> {
-    /// Stores all of them, or none.
+    /// Stores all of them, or none. Boxed: those who wait for it would move it many times.
     async fn of(
         source: UrlSource<'s>,
         found: &ExistingMailbox,
         messages: Vec<AppendMessage>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Box<Self>, Failure> {
         let (service, login) = (source.service, source.reader.account);
         let ExistingMailbox { resolved, entry, rights } = found;
         let target = service.store.destination_for(login.id, entry.id);
@@ -103,7 +103,11 @@ impl<'s> Stored<'s> {
         // The messages count for the owner of the mailbox.
         let owner = Asker { service, login }.owner(resolved).await?;
         let reader = AnnotationReader { service, login: login.id, owner: owner.id, mailbox: entry.id };
-        Box::pin(reader.check_new(&values)).await?;
+        // Nearly no message has annotations.
+        let has_values = values.iter().any(|of_message| !of_message.is_empty());
+        if has_values {
+            Box::pin(reader.check_new(&values)).await?;
+        }
         let appended = service.delivery.append(&owner, &target, incoming).await.map_err(Failure::from);
         let appended = appended.map_err(Failure::try_create)?;
         let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
@@ -115,8 +119,11 @@ impl<'s> Stored<'s> {
             }
             None => Ok(None),
         };
-        let written = Box::pin(reader.write_new(uids.iter().zip(values).collect())).await;
-        Ok(Self { owner, appended, uids, noted, written })
+        let written = match has_values {
+            true => Box::pin(reader.write_new(uids.iter().zip(values).collect())).await,
+            false => Ok(()),
+        };
+        Ok(Box::new(Self { owner, appended, uids, noted, written }))
     }
 }
 
@@ -152,7 +159,11 @@ pub(super) async fn whole(
     message: AppendMessage,
 ) -> Result<NewMessage, Failure> {
     let AppendMessage { flags, date, content, annotations: _ } = message;
-    let bytes = assembly.message(source, content).await?;
+    let bytes = match content {
+        AppendContent::Sent(AppendText { data, .. }) => assembly.sent(data),
+        // Boxed: few messages are assembled.
+        AppendContent::Catenate(parts) => Box::pin(assembly.message(source, parts)).await?,
+    };
     // Rows hold dates from 1970 to 2106.
     let date = date.map(|at| u32::try_from(at.unix_seconds().max(0)).unwrap_or(u32::MAX));
     Ok(NewMessage { bytes, flags, date })

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use posthaste_delivery::{UrlPart, UrlRefusal};
-use posthaste_imap_codec::command::{AppendContent, AppendText, CatenatePart};
+use posthaste_imap_codec::command::{AppendText, CatenatePart};
 use posthaste_imap_codec::response::Code;
 use posthaste_net::{BytePermit, Holder};
 
@@ -49,19 +49,18 @@ impl Assembly {
         Self { total: 0, paid: Vec::new(), made: Vec::new(), pace: Pace::default() }
     }
 
-    /// The bytes of a message.
+    /// The bytes of a message that the client sent whole. They count with the others.
+    pub(super) fn sent(&mut self, message: Bytes) -> Bytes {
+        self.total += message.len() as u64;
+        message
+    }
+
+    /// The bytes of a message of these parts.
     pub(super) async fn message(
         &mut self,
         source: UrlSource<'_>,
-        content: AppendContent,
+        parts: Vec<CatenatePart>,
     ) -> Result<Bytes, Failure> {
-        let parts = match content {
-            AppendContent::Sent(AppendText { data, .. }) => {
-                self.total += data.len() as u64;
-                return Ok(data);
-            }
-            AppendContent::Catenate(parts) => parts,
-        };
         let delivery = &source.service.delivery;
         let mut pieces = Vec::with_capacity(parts.len());
         let mut size = 0_u64;

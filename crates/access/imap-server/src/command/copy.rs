@@ -232,7 +232,7 @@ pub(super) async fn happened(
 ) -> Result<(), Failure> {
     let event = Event { owner, user: ctx.login, mailbox: target.id(), cause, uids, flags: &[] };
     let reports = ctx.service.reports(tag);
-    Box::pin(ctx.wire.while_reporting(reports, ctx.service.happened(event))).await?;
+    ctx.wire.while_reporting(reports, ctx.service.happened(event)).await?;
     Ok(())
 }
 

@@ -97,7 +97,11 @@ pub(crate) async fn dispatch(session: &mut Session, command: Command) -> Result<
             let outcome = match session.is_in_mailbox_of_others() {
                 // Boxed: nearly no session needs it.
                 true => Box::pin(timed(rule.name, run_renewed(session, &tag, body))).await,
-                false => timed(rule.name, run(session, &tag, body)).await,
+                false => {
+                    // Pinned here: a future that is an argument has room for its work twice.
+                    let work = std::pin::pin!(run(session, &tag, body));
+                    timed(rule.name, work).await
+                }
             };
             finish(session, tag, rule, outcome).await
         }

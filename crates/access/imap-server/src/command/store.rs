@@ -56,7 +56,7 @@ pub(super) async fn run(ctx: &mut Ctx<'_>, tag: &Tag, mut command: StoreCommand)
         flags: &command.flags,
     };
     let reports = ctx.service.reports(tag);
-    Box::pin(ctx.wire.while_reporting(reports, ctx.service.happened(event))).await?;
+    ctx.wire.while_reporting(reports, ctx.service.happened(event)).await?;
     let numbers = match command.set.numbering() {
         Numbering::Seq => Numbers::Held,
         Numbering::Uid => Numbers::Free,

@@ -19,7 +19,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use posthaste_directory::Client;
 use posthaste_directory::sasl::Channel;
-use posthaste_imap_codec::framing::{CommandFrame, CommandFramer, FramerLimits, LiteralWanted};
+use posthaste_imap_codec::framing::{
+    CommandFrame, CommandFramer, FramerLimits, IncomingMessage, LiteralWanted,
+};
 use posthaste_imap_codec::limits::LINE_BYTES_MAX;
 use posthaste_imap_codec::{NameEncoding, Tag};
 use posthaste_net::{AccountShare, Certificates, Clock, LoginEnd, NetError};
@@ -163,6 +165,11 @@ impl Wire {
     /// sends it.
     pub(crate) fn accept_literal(&mut self, wanted: &LiteralWanted) {
         self.framer.accept_literal(wanted);
+    }
+
+    /// The message whose literal was announced; see [`CommandFramer::message`].
+    pub(crate) fn message(&mut self, wanted: &LiteralWanted) -> Option<IncomingMessage> {
+        self.framer.message(wanted, &self.input)
     }
 
     /// Drops the command with this literal. The caller sends the tagged response.
@@ -358,7 +365,12 @@ impl Wire {
         reports: Reports<'_>,
         work: impl Future<Output = T>,
     ) -> Result<T, NetError> {
-        self.wait_for(work, Some(reports)).await
+        let mut work = std::pin::pin!(work);
+        if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
+            return Ok(done);
+        }
+        // Boxed: most work has ended, so its caller need not hold what waiting takes.
+        Box::pin(self.wait_for(polled(work), Some(reports))).await
     }
 
     /// Does work of a command that has printed no part of a response, and reports that it is
@@ -370,6 +382,7 @@ impl Wire {
         if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
             return done;
         }
+        let mut work = std::pin::pin!(polled(work));
         let clock = self.clock.clone();
         let mut due = clock.now() + reports.times.first;
         loop {
@@ -543,6 +556,16 @@ impl Wire {
             CommandFrame::LineTooLong { .. } | CommandFrame::LiteralWanted(_) => Some(Line::TooLong),
         }
     }
+}
+
+/// Work that was polled a moment ago and is not done: this task is woken for it. Its next poll
+/// would compute again without a pause, so the first one here does nothing.
+fn polled<F: Future>(mut work: Pin<&mut F>) -> impl Future<Output = F::Output> {
+    let mut was_polled = true;
+    poll_fn(move |cx| match std::mem::take(&mut was_polled) {
+        true => Poll::Pending,
+        false => work.as_mut().poll(cx),
+    })
 }
 
 /// Moves the input to new memory, and returns its old memory.

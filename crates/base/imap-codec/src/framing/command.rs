@@ -187,7 +187,8 @@ impl CommandFramer {
             && let Some(header) = literal_header(&buffer[self.line_start..end])
         {
             let Head { tag, append, annotation, store } = head(buffer);
-            let message = if append { self.message(&buffer[..end]) } else { None };
+            self.other_literals |= append && incoming::names_other_literal(&buffer[self.line_start..end]);
+            let message = append && !self.other_literals;
             (self.state, self.line_start) = (State::Deciding, end);
             return Some(CommandFrame::LiteralWanted(LiteralWanted {
                 size: header.size,
@@ -206,13 +207,15 @@ impl CommandFramer {
         Some(CommandFrame::Command(command))
     }
 
-    /// The message that the literal at the end of these bytes announces.
-    fn message(&mut self, command: &[u8]) -> Option<IncomingMessage> {
-        self.other_literals |= incoming::names_other_literal(&command[self.line_start..]);
-        if self.other_literals {
+    /// The message whose literal was announced last and is not decided yet. `None` if the literal
+    /// is no message, or if the first line names no mailbox. The first line is read here, and not
+    /// with each frame: nobody asks about a short message.
+    pub fn message(&mut self, wanted: &LiteralWanted, buffer: &BytesMut) -> Option<IncomingMessage> {
+        if !wanted.message || !matches!(self.state, State::Deciding) {
             return None;
         }
-        let before = (command.len() - self.line_bytes) as u64;
+        let command = buffer.get(..wanted.held)?;
+        let before = wanted.held.saturating_sub(self.line_bytes) as u64;
         let read = || IncomingMessage::of(command, 0).map(Box::new);
         let message = self.first_line.get_or_insert_with(read).as_deref()?;
         Some(IncomingMessage { before, ..message.clone() })
@@ -360,15 +363,18 @@ mod tests {
                 sync: LiteralSync::Waits,
                 literal8: true,
                 append: true,
-                message: Some(IncomingMessage { mailbox: "x".into(), before: 0, replaces: false }),
+                message: true,
                 annotation: false,
                 store: false,
                 tag: Tag::new("a"),
                 held: 17
             }
         );
+        let message = IncomingMessage { mailbox: "x".into(), before: 0, replaces: false };
+        assert_eq!(framer.message(&first, &buffer), Some(message));
         assert_eq!(framer.next_frame(&mut buffer), None);
         framer.accept_literal(&first);
+        assert_eq!(framer.message(&first, &buffer), None, "it is decided");
         assert_eq!(framer.missing(&buffer), 5);
         buffer.extend_from_slice(b"1\r\n25 {1");
         assert_eq!(framer.next_frame(&mut buffer), None);
@@ -392,15 +398,17 @@ mod tests {
         let mut buffer = BytesMut::from("a APPEND Sent {2+}\r\nxy {3+}\r\nxyz\r\nb APPEND x {1}\r\n");
         let mut message = |framer: &mut CommandFramer| {
             let literal = wanted(framer.next_frame(&mut buffer));
+            let message = framer.message(&literal, &buffer);
             framer.accept_literal(&literal);
-            literal.message.expect("a message")
+            message.expect("a message")
         };
         let (first, second) = (message(&mut framer), message(&mut framer));
         assert_eq!((&first.mailbox[..], first.before), (&b"Sent"[..], 0));
         assert_eq!(IncomingMessage { before: 2, ..first.clone() }, second);
         assert_eq!(first.mailbox.as_ptr(), second.mailbox.as_ptr());
         assert!(matches!(framer.next_frame(&mut buffer), Some(CommandFrame::Command(_))));
-        let next = wanted(framer.next_frame(&mut buffer)).message.expect("a message");
+        let next = wanted(framer.next_frame(&mut buffer));
+        let next = framer.message(&next, &buffer).expect("a message");
         assert_eq!((&next.mailbox[..], next.before), (&b"x"[..], 0));
     }
 
@@ -512,8 +520,9 @@ mod tests {
                     frames.push(match frame {
                         CommandFrame::Command(command) => (command.len(), None),
                         CommandFrame::LiteralWanted(literal) => {
+                            let message = framer.message(&literal, &buffer);
                             framer.accept_literal(&literal);
-                            (literal.held, Some((literal.size, literal.message)))
+                            (literal.held, Some((literal.size, message)))
                         }
                         other @ CommandFrame::LineTooLong { .. } => panic!("{other:?}"),
                     });

@@ -53,10 +53,17 @@ fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Whether a line of an APPEND announces a literal that is no message, or names values that may be
-/// literals: an annotation (RFC 5257 §4.7) or a URL (RFC 4469 §3).
+/// literals: an annotation (RFC 5257 §4.7) or a URL (RFC 4469 §3). Each line of an APPEND is
+/// examined, so the first letter of a word is compared before the word.
 pub(super) fn names_other_literal(line: &[u8]) -> bool {
-    let names = |word: &[u8]| line.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
-    names(b"ANNOTATION") || names(b"URL {")
+    let begins = |at: usize, word: &[u8]| {
+        line.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word))
+    };
+    line.iter().enumerate().any(|(at, first)| match first {
+        b'A' | b'a' => begins(at, b"ANNOTATION"),
+        b'U' | b'u' => begins(at, b"URL {"),
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -84,9 +91,13 @@ mod tests {
 
     #[test]
     fn literals_that_are_no_messages() {
-        for line in ["a APPEND x annotation (/comment (value.priv {3}\r\n", " Url {30}\r\n"] {
+        for line in
+            ["a APPEND x annotation (/comment (value.priv {3}\r\n", " Url {30}\r\n", "uuRL {", "aAnnotation"]
+        {
             assert!(names_other_literal(line.as_bytes()), "{line}");
         }
-        assert!(!names_other_literal(b"a APPEND x (\\Seen) CATENATE (TEXT {3}\r\n"));
+        for line in ["a APPEND x (\\Seen) CATENATE (TEXT {3}\r\n", "a APPEND annotatio", "URL ", "", "a"] {
+            assert!(!names_other_literal(line.as_bytes()), "{line}");
+        }
     }
 }

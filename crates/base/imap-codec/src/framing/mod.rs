@@ -42,8 +42,9 @@ pub struct LiteralWanted {
     pub literal8: bool,
     /// The command is an APPEND or a REPLACE, so this may be a message.
     pub append: bool,
-    /// The message that the literal is or belongs to, as far as the command's lines show it.
-    pub message: Option<IncomingMessage>,
+    /// The literal is a message or a part of one, as far as the command's lines show:
+    /// [`CommandFramer::message`] reads more about it.
+    pub message: bool,
     /// The command is a SETMETADATA, so this may be the value of an annotation.
     pub annotation: bool,
     /// The command is a STORE, so this may be the value of an annotation of a message.

@@ -55,18 +55,26 @@ pub enum Annotated {
 }
 
 fn prefix(account: AccountId) -> String {
-    format!("metadata/{account}/")
+    name_of(account, b"")
 }
 
+/// The record of an object. Each command that adds messages looks for one, so its name is not
+/// formatted.
 fn key(account: AccountId, of: Annotated) -> String {
     match of {
-        Annotated::Server => format!("{}server", prefix(account)),
-        Annotated::Mailbox(mailbox) => format!("{}{mailbox}", prefix(account)),
+        Annotated::Server => name_of(account, b"server"),
+        Annotated::Mailbox(mailbox) => name_of(account, &mailbox.0.text()),
     }
 }
 
 fn changes_key(account: AccountId) -> String {
-    format!("{}changes", prefix(account))
+    name_of(account, b"changes")
+}
+
+/// The name of a record of an account. All of it is ASCII.
+fn name_of(account: AccountId, object: &[u8]) -> String {
+    let name = [&b"metadata/"[..], &account.0.text(), b"/", object].concat();
+    String::from_utf8(name).unwrap_or_default()
 }
 
 fn read(entry: &DirectoryEntry) -> Result<Annotations> {

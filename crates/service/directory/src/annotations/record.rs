@@ -37,6 +37,10 @@ pub struct Entry {
 impl Annotations {
     /// The value of an entry, by its name in any spelling.
     pub fn get(&self, name: &str) -> Option<&Bytes> {
+        if self.is_empty() {
+            // Nearly no mailbox has any: no name is copied for them.
+            return None;
+        }
         self.entries.get(&name.to_ascii_lowercase()).map(|entry| &entry.value)
     }
 

@@ -20,6 +20,14 @@ fn value(text: &str) -> Option<Bytes> {
     Some(Bytes::copy_from_slice(text.as_bytes()))
 }
 
+#[test]
+fn records_have_the_names_of_the_table() {
+    let account = AccountId(Id::new(7, 7));
+    assert_eq!(key(account, of(1)), format!("metadata/{account}/{}", mailbox(1)));
+    let others = [key(account, Annotated::Server), changes_key(account), prefix(account)];
+    assert_eq!(others, ["server", "changes", ""].map(|end| format!("metadata/{account}/{end}")));
+}
+
 #[tokio::test]
 async fn every_process_sees_a_change_and_its_count() {
     let (records, directory) = directory();

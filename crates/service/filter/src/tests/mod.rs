@@ -301,6 +301,29 @@ async fn redirected_mail_is_not_reported_as_delivered() {
     }
 }
 
+/// Each message allocated and moved 17 KiB of state: of scripts, forwards and groups.
+#[tokio::test]
+async fn the_state_of_plain_mail_is_small() {
+    let world = World::new().await;
+    let target = world.filter.target(ANA).await.unwrap();
+    let recipient = world.filter.resolve(ANA).await.unwrap();
+    let envelope = Envelope {
+        from: "bo@b.test",
+        refusals: Refusals::Each,
+        is_quarantined: false,
+        tls: TlsRequirement::Policy,
+        needs: RequiredExtensions::default(),
+        asked: &[],
+        client: RemoteClient::default(),
+        lease_end: None,
+    };
+    let message = Bytes::from_static(MESSAGE);
+    let (targets, recipients) = ([target], [recipient]);
+    let to_all = std::mem::size_of_val(&*world.filter.deliver_to(message.clone(), envelope, &targets));
+    let to_accounts = std::mem::size_of_val(&*world.filter.deliver(message, envelope, &recipients));
+    assert!(to_all <= 2048 && to_accounts <= 1024, "{to_all} and {to_accounts} octets");
+}
+
 /// A group holds no summary, so it may wait for memory, and what it takes is counted.
 #[tokio::test]
 async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {

@@ -424,6 +424,9 @@ impl BytePermit {
     /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. A waiter
     /// counts as moving.
     pub async fn grow_to_within(&self, bytes: usize, within: Duration) -> Result<(), NetError> {
+        if self.grew_at_once(bytes) {
+            return Ok(());
+        }
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
         let waiter = self.budget.in_order.then(|| Waiter::enqueue(&self.budget, self.key));
         loop {
@@ -442,6 +445,13 @@ impl BytePermit {
             // Whether bytes came free or time passed: look.
             let _ = tokio::time::timeout(left.min(CHECK_PAUSE), freed).await;
         }
+    }
+
+    /// Has this many bytes reserved, if they are free and nobody waits for some already. This needs
+    /// neither a place in the queue nor the time.
+    fn grew_at_once(&self, bytes: usize) -> bool {
+        let others_are_first = self.budget.in_order && !self.budget.lock().waiting.is_empty();
+        !others_are_first && self.grow_to(bytes).is_ok()
     }
 
     /// The message is complete: from now on nobody can displace it.

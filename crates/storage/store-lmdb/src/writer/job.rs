@@ -4,9 +4,10 @@ use bytes::Bytes;
 use posthaste_mail_model::{BodyId, FlagSet, MailboxName};
 use posthaste_store::{
     CommitOutcome, Content, DirectoryChange, Holders, ListCommit, MailboxCommit, Report, Result, Row,
-    SummaryOf,
+    StoreError, SummaryOf,
 };
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::data_dir::reserve::Purpose;
 use crate::maintenance::PreparedRound;
@@ -36,6 +37,27 @@ pub(crate) enum Job {
     AcceptLoss(Reply<usize>),
     /// Bring the index up to all that was acknowledged.
     Checkpoint(Reply<()>),
+}
+
+/// Passes a job to the writer, and waits for its answer. The caller makes the job: a future that
+/// makes it has room for what it makes the job of, too.
+pub(crate) async fn pass<T>(
+    jobs: Option<&mpsc::Sender<Job>>,
+    job: Job,
+    answer: oneshot::Receiver<Result<T>>,
+) -> Result<T> {
+    let stopped = || StoreError::Unavailable("the writer has stopped: restart the process".into());
+    let jobs = jobs.ok_or_else(stopped)?;
+    let waiting = match jobs.try_send(job) {
+        Ok(()) => None,
+        // Boxed: the queue is hardly ever full.
+        Err(TrySendError::Full(job)) => Some(Box::pin(jobs.send(job))),
+        Err(TrySendError::Closed(_)) => return Err(stopped()),
+    };
+    if let Some(waiting) = waiting {
+        waiting.await.map_err(|_| stopped())?;
+    }
+    answer.await.map_err(|_| stopped())?
 }
 
 /// A change of one kind.
@@ -146,6 +168,9 @@ fn deletes(commit: &MailboxCommit) -> Purpose {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
     use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq, NumSet, Uid};
     use posthaste_store::{MailboxHead, NewMessage};
 
@@ -167,6 +192,30 @@ mod tests {
             changed: Vec::new(),
             expunged: Vec::new(),
         }
+    }
+
+    /// It took a kibibyte for each commit: it held the commit five times.
+    #[tokio::test]
+    async fn a_job_waits_for_a_place_and_for_its_answer() {
+        let (jobs, mut queue) = mpsc::channel(1);
+        assert!(jobs.try_send(Job::Checkpoint(oneshot::channel().0)).is_ok());
+        let (reply, answer) = oneshot::channel();
+        let mut passed = Box::pin(pass(Some(&jobs), Job::Change(Change::Mailbox(commit()), reply), answer));
+        assert!(std::mem::size_of_val(&*passed) <= 512);
+        for _ in 0..2 {
+            assert!(poll_fn(|cx| Poll::Ready(passed.as_mut().poll(cx))).await.is_pending());
+            match queue.recv().await {
+                Some(Job::Checkpoint(_)) => {}
+                Some(Job::Change(_, reply)) => assert!(reply.send(Ok(CommitOutcome::Done)).is_ok()),
+                _ => panic!("another job"),
+            }
+        }
+        assert_eq!(passed.await.unwrap(), CommitOutcome::Done);
+        drop(queue);
+        let (reply, answer) = oneshot::channel();
+        assert!(pass(Some(&jobs), Job::Checkpoint(reply), answer).await.is_err());
+        let (reply, answer) = oneshot::channel();
+        assert!(pass(None, Job::Checkpoint(reply), answer).await.is_err());
     }
 
     #[test]

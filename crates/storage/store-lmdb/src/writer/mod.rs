@@ -39,7 +39,7 @@ use bytes::Bytes;
 use posthaste_store::{CommitOutcome, Result, StoreError, SummaryOf};
 use tokio::sync::mpsc;
 
-pub(crate) use self::job::{Change, Job, Reply};
+pub(crate) use self::job::{Change, Job, Reply, pass};
 pub(crate) use self::state::Writer;
 pub(crate) use self::transaction::IndexCommit;
 use self::wait::{Received, receive};

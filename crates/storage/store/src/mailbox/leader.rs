@@ -241,8 +241,13 @@ impl MailboxState {
         let mut lacks_rows = false;
         loop {
             let draft = self.draft(&base);
-            let draft = if lacks_rows { draft.without_rows() } else { draft };
-            let draft = self.resolved(batch, draft).await?;
+            let mut draft = if lacks_rows { draft.without_rows() } else { draft };
+            let messages = batch.iter().map(|intent| intent.messages()).sum();
+            match is_large(messages) {
+                // Boxed: nearly no batch is of so many messages.
+                true => draft = Box::pin(self.resolved_on_thread(batch, draft)).await?,
+                false => resolve(batch, &mut draft).await,
+            }
             if draft.wants_rows() {
                 match self.prepare_within(Needs::Rows, backoff).await {
                     Ok(rows) => base = rows,
@@ -268,16 +273,7 @@ impl MailboxState {
         }
     }
 
-    /// Resolves a batch: on another thread if it is of many messages.
-    async fn resolved(&self, batch: &mut Vec<Box<dyn Intent>>, mut draft: Draft) -> Result<Draft> {
-        if is_large(batch.iter().map(|intent| intent.messages()).sum()) {
-            // Boxed: nearly no batch is.
-            return Box::pin(self.resolved_on_thread(batch, draft)).await;
-        }
-        resolve(batch, &mut draft).await;
-        Ok(draft)
-    }
-
+    /// Resolves a batch on another thread.
     async fn resolved_on_thread(&self, batch: &mut Vec<Box<dyn Intent>>, mut draft: Draft) -> Result<Draft> {
         let mut intents = std::mem::take(batch);
         let work = move || {
@@ -508,6 +504,15 @@ mod tests {
             pauses += 1;
         }
         assert_eq!(pauses, CHANGES * 1000 / ROWS_AT_ONCE, "a pause each 50 changes");
+    }
+
+    /// Each change allocated and moved the state of reading a mailbox, which few of them need.
+    #[tokio::test]
+    async fn the_state_of_a_change_is_small() {
+        let store = store();
+        let mailbox = filled(&store, 1).await;
+        let size = std::mem::size_of_val(&*mailbox.state.serve(Vec::new()));
+        assert!(size <= 1024, "{size} octets");
     }
 
     #[tokio::test]

@@ -85,14 +85,14 @@ impl MailboxState {
     }
 
     /// The base of the next changes. Reads the rows that they need and that are not known. The
-    /// caller must lead.
+    /// caller must lead. Reading is boxed: most changes find what they need.
     pub(super) async fn prepare(&self, needs: Needs) -> Result<Base> {
         match (self.base(), needs) {
             (Some(base @ Base::View(_)), Needs::Head | Needs::Rows) if !self.is_suspect() => Ok(base),
-            (Some(Base::View(view)), _) => self.refresh(view).await,
+            (Some(Base::View(view)), _) => Box::pin(self.refresh(view)).await,
             (Some(base), Needs::Head) if !self.is_suspect() => Ok(base),
-            (_, Needs::Head) => self.read_head().await,
-            (_, Needs::Rows | Needs::NewestRows) => self.read_rows().await,
+            (_, Needs::Head) => Box::pin(self.read_head()).await,
+            (_, Needs::Rows | Needs::NewestRows) => Box::pin(self.read_rows()).await,
         }
     }
 
@@ -109,8 +109,8 @@ impl MailboxState {
     /// Brings the state up to date with the engine. The caller must lead.
     async fn catch_up(&self) -> Result<Base> {
         match self.base() {
-            Some(Base::View(view)) => self.read_changes(&view).await,
-            _ => self.read_head().await,
+            Some(Base::View(view)) => Box::pin(self.read_changes(&view)).await,
+            _ => Box::pin(self.read_head()).await,
         }
     }
 
