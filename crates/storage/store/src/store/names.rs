@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use posthaste_mail_model::{AccountId, MailboxName};
+use posthaste_mail_model::{AccountId, MailboxName, ModSeq};
 
 use super::lists::InboxMove;
 use super::{ListDraft, Store};
@@ -198,9 +198,14 @@ impl Store {
         defaults: &[(MailboxName, SpecialUse)],
     ) -> Result<Arc<MailboxList>> {
         let inbox = MailboxName::inbox();
+        let list = self.list(account).await?;
+        // Each login and each delivery come here, and nearly always all is there: one read.
+        if list.version != ModSeq::ZERO && list.find(&inbox).is_some() {
+            return Ok(list);
+        }
         self.change_list(account, |list, draft| {
             // A mailbox that the user has deleted since is not created again.
-            let is_new = list.version == posthaste_mail_model::ModSeq::ZERO;
+            let is_new = list.version == ModSeq::ZERO;
             let defaults = defaults.iter().filter(|_| is_new).map(|(name, used)| (name, Some(*used)));
             for (name, special_use) in std::iter::once((&inbox, None)).chain(defaults) {
                 if list.find(name).is_some() || draft.has(name) {
