@@ -28,12 +28,16 @@ const AFTER_LOGIN: &str = " NAMESPACE CHILDREN UNSELECT UIDPLUS ESEARCH SEARCHRE
      I18NLEVEL=1 I18NLEVEL=2 \
      THREAD=ORDEREDSUBJECT THREAD=REFERENCES THREAD=REFS";
 
+/// Bytes of the capabilities after login in most configurations: a text that grows is copied.
+const BYTES: usize = 1024;
+
 /// The capabilities of the session's current state, without the word CAPABILITY.
 pub(crate) fn text(session: &Session) -> String {
     use std::fmt::Write as _;
-    let mut text = String::with_capacity(512);
+    let is_before_login = session.state() == State::NotAuthenticated;
+    let mut text = String::with_capacity(if is_before_login { 512 } else { BYTES });
     text.push_str(ALWAYS);
-    if session.state() == State::NotAuthenticated {
+    if is_before_login {
         if session.may_start_tls() {
             text.push_str(" STARTTLS");
         }
@@ -42,7 +46,8 @@ pub(crate) fn text(session: &Session) -> String {
             text.push_str(" LOGINDISABLED");
         }
         for name in mechanisms(&session.service.directory, &session.channel()).names() {
-            let _ = write!(text, " AUTH={name}");
+            text.push_str(" AUTH=");
+            text.push_str(name);
         }
         return text;
     }

@@ -72,7 +72,7 @@ impl Address {
         check_local(&local)?;
         let local_len = local.len();
         let text = match domain {
-            Some(domain) => format!("{local}@{domain}"),
+            Some(domain) => [&*local, "@", &*domain].concat(),
             None => local,
         };
         Ok(Self { text: text.into(), local_len, detail })
@@ -171,8 +171,9 @@ pub fn registered_domain(domain: &str) -> &str {
 /// `xn--bcher-kva.example`.
 pub fn normal_domain(domain: &str) -> Result<String, AddressError> {
     // Nearly all domains are plain ASCII, and need lower case alone.
-    let ascii = if domain.is_ascii() && !domain.to_ascii_lowercase().contains("xn--") {
-        domain.to_ascii_lowercase()
+    let lower = domain.to_ascii_lowercase();
+    let ascii = if lower.is_ascii() && !lower.contains("xn--") {
+        lower
     } else {
         idna::domain_to_ascii(domain).map_err(|_| AddressError::Domain)?
     };

@@ -13,7 +13,7 @@ use posthaste_store::DirectoryEntry;
 
 use crate::account::Account;
 use crate::error::Result;
-use crate::recent::Recent;
+use crate::recent::{AsIs, Recent};
 use crate::record::Stored;
 
 /// Records that are kept, and as many that were used before.
@@ -28,12 +28,12 @@ type Parsed = (DirectoryEntry, Stored);
 /// The records used last.
 pub(crate) struct ParsedRecords {
     hasher: RandomState,
-    recent: Mutex<Recent<u64, Arc<Parsed>>>,
+    recent: Mutex<Recent<u64, Arc<Parsed>, AsIs>>,
 }
 
 impl ParsedRecords {
     pub fn new() -> Self {
-        Self { hasher: RandomState::new(), recent: Mutex::new(Recent::new(KEPT)) }
+        Self { hasher: RandomState::new(), recent: Mutex::new(Recent::of_hashes(KEPT)) }
     }
 
     /// The account and the credentials of a record that was read.

@@ -33,7 +33,7 @@ pub(crate) const DOMAIN_PREFIX: &str = "domain/";
 pub(crate) const DECOY: &str = "secret/decoy";
 
 pub(crate) fn account_key(name: &str) -> String {
-    format!("{ACCOUNT_PREFIX}{name}")
+    [ACCOUNT_PREFIX, name].concat()
 }
 pub(crate) fn alias_key(address: &str) -> String {
     format!("{ALIAS_PREFIX}{address}")

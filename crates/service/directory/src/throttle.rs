@@ -29,7 +29,7 @@ use posthaste_net::Tiers;
 
 use crate::hashing::HashShare;
 use crate::network::Network;
-use crate::recent::Recent;
+use crate::recent::{AsIs, Recent};
 
 /// The time in which a score halves.
 const HALF_LIFE: Duration = Duration::from_secs(300);
@@ -78,11 +78,11 @@ impl Score {
 /// hash share a score, which harms nobody. A long name takes the same memory as a short one.
 pub(crate) struct Throttle {
     hasher: RandomState,
-    networks: Recent<u64, Score>,
-    accounts: Recent<u64, Score>,
-    pairs: Recent<u64, Score>,
+    networks: Recent<u64, Score, AsIs>,
+    accounts: Recent<u64, Score, AsIs>,
+    pairs: Recent<u64, Score, AsIs>,
     /// Pairs that succeeded.
-    known: Recent<u64, ()>,
+    known: Recent<u64, (), AsIs>,
     trusted: Vec<Network>,
 }
 
@@ -105,10 +105,10 @@ impl Throttle {
     pub fn new() -> Self {
         Self {
             hasher: RandomState::new(),
-            networks: Recent::new(ENTRIES),
-            accounts: Recent::new(ENTRIES),
-            pairs: Recent::new(ENTRIES),
-            known: Recent::new(ENTRIES),
+            networks: Recent::of_hashes(ENTRIES),
+            accounts: Recent::of_hashes(ENTRIES),
+            pairs: Recent::of_hashes(ENTRIES),
+            known: Recent::of_hashes(ENTRIES),
             trusted: Vec::new(),
         }
     }
@@ -178,7 +178,7 @@ impl Throttle {
 }
 
 /// Adds to a score, which stays within twice `max`, and answers with the new one.
-fn add(table: &mut Recent<u64, Score>, key: u64, amount: f64, max: f64, now: Instant) -> f64 {
+fn add(table: &mut Recent<u64, Score, AsIs>, key: u64, amount: f64, max: f64, now: Instant) -> f64 {
     let before = table.get(&key).map_or(0.0, |score| score.now(now));
     // Capped at twice the limit: a day of failed logins does not lock out the next day.
     let value = (before + amount).clamp(0.0, 2.0 * max);

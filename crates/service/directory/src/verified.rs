@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use crate::account::Account;
 use crate::error::Result;
-use crate::password::{self, KEY_LEN, hmac_sha256};
-use crate::recent::Recent;
+use crate::password::{self, KEY_LEN, MacKey};
+use crate::recent::{AsIs, Recent};
 
 /// Passwords remembered per generation. A hash table of 32,768 places has room for 28,672. More
 /// accounts than that at a time only cost a hash now and then.
@@ -20,20 +20,21 @@ pub(crate) const REMEMBERED_BYTES_MAX: u64 = 2 * 40 * 32_768;
 
 /// Recently verified passwords.
 pub(crate) struct Verified {
-    key: [u8; KEY_LEN],
-    seen: Mutex<Recent<[u8; KEY_LEN], ()>>,
+    key: MacKey,
+    seen: Mutex<Recent<[u8; KEY_LEN], (), AsIs>>,
 }
 
 impl Verified {
     pub fn new() -> Result<Self> {
-        Ok(Self { key: password::random()?, seen: Mutex::new(Recent::new(REMEMBERED)) })
+        let key = MacKey::new(&password::random()?);
+        Ok(Self { key, seen: Mutex::new(Recent::of_hashes(REMEMBERED)) })
     }
 
     /// The key of an account at a version of its record, with a password.
     pub fn mark(&self, account: &Account, prepared: &str) -> [u8; KEY_LEN] {
         // Both fields before the password are of fixed length: no two inputs make one text.
         let version = account.version.to_le_bytes();
-        hmac_sha256(&self.key, &[&account.id.0.to_bytes(), &version, prepared.as_bytes()])
+        self.key.mac(&[&account.id.0.to_bytes(), &version, prepared.as_bytes()])
     }
 
     pub fn contains(&self, mark: &[u8; KEY_LEN]) -> bool {

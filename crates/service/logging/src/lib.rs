@@ -5,12 +5,19 @@
 //! them together. That is this crate, because the program's own crate is compiled without
 //! optimisation, and each login writes an event.
 
-use std::io::{IsTerminal as _, Write};
+mod lines;
+mod stamp;
+mod text;
+
+use std::io::IsTerminal as _;
 
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt, reload};
+
+use crate::lines::Lines;
+use crate::text::Text;
 
 /// How events are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,53 +63,14 @@ pub fn start(level: &str, format: Format) -> Result<Level, LevelError> {
             // Colours are for a terminal; a log file is read by other programs.
             let colours = std::io::stderr().is_terminal();
             let lines = move || Lines { to: std::io::stderr(), colours };
-            registry.with(fmt::layer().with_ansi(colours).with_writer(lines)).init();
+            let library = fmt::layer().with_ansi(colours).with_writer(lines);
+            registry.with(Text { library, colours }).init();
         }
         Format::Json => {
             registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).init();
         }
     }
     Ok(Level(handle))
-}
-
-/// Writes each event as one line. Fields that are printed for people may contain what an
-/// untrusted client wrote. A control character in them might begin a line that looks like another
-/// event.
-struct Lines<W> {
-    to: W,
-    colours: bool,
-}
-
-impl<W: Write> Write for Lines<W> {
-    /// The layer writes each event by one call.
-    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
-        let (text, end) = match event.strip_suffix(b"\n") {
-            Some(text) => (text, "\n"),
-            None => (event, ""),
-        };
-        if text.iter().all(|byte| (b' '..=b'~').contains(byte)) {
-            self.to.write_all(event)?;
-            return Ok(event.len());
-        }
-        let text = String::from_utf8_lossy(text);
-        let is_plain = |c: char| !c.is_control() || (self.colours && c == '\x1b');
-        match text.chars().all(is_plain) {
-            true => self.to.write_all(event)?,
-            false => {
-                let mut line = String::with_capacity(event.len() + 16);
-                for c in text.chars() {
-                    if is_plain(c) { line.push(c) } else { line.extend(c.escape_default()) }
-                }
-                line.push_str(end);
-                self.to.write_all(line.as_bytes())?;
-            }
-        }
-        Ok(event.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.to.flush()
-    }
 }
 
 fn filter(level: &str) -> Result<Targets, LevelError> {
@@ -120,18 +88,6 @@ fn filter(level: &str) -> Result<Targets, LevelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_event_is_one_line() {
-        let shown = |event: &str, colours| {
-            let mut lines = Lines { to: Vec::new(), colours };
-            lines.write_all(event.as_bytes()).unwrap();
-            String::from_utf8(lines.to).unwrap()
-        };
-        assert_eq!(shown("a ü=\"b\"\n", false), "a ü=\"b\"\n");
-        assert_eq!(shown("a\r\nb\tc\x1b[1m\u{85}\n", false), "a\\r\\nb\\tc\\u{1b}[1m\\u{85}\n");
-        assert_eq!(shown("\x1b[1ma\nb\n", true), "\x1b[1ma\\nb\n");
-    }
 
     #[test]
     fn rustls_is_quiet_unless_asked_for() {

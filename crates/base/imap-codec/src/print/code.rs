@@ -20,10 +20,7 @@ pub fn code(out: &mut Vec<u8>, code: &Code) {
 /// Appends a code up to its sets, which may be long. They are next, a space before each, then `]`.
 pub(super) fn code_begin(out: &mut Vec<u8>, code: &Code) {
     out.push(b'[');
-    match bare_code(code) {
-        Some(name) => put(out, name),
-        None => code_with_value(out, code),
-    }
+    code_with_value(out, code);
 }
 
 /// The sets of numbers that a code ends in: as many as there are messages in a mailbox.
@@ -83,11 +80,13 @@ pub(crate) static BARE_CODES: [(&str, Code); 38] = [
     ("CAPABILITY", Code::Capability(Vec::new())),
 ];
 
+/// Appends a code up to its sets. The codes of logins and of SELECT have values, so those without
+/// one are looked for last.
 fn code_with_value(out: &mut Vec<u8>, code: &Code) {
     match code {
         Code::AppendUid(validity, _) => pair(out, "APPENDUID", u64::from(validity.value())),
         Code::CopyUid(validity, ..) => pair(out, "COPYUID", u64::from(validity.value())),
-        Code::BadCharset(charsets) => {
+        Code::BadCharset(charsets) if !charsets.is_empty() => {
             put(out, "BADCHARSET ");
             // RFC 9051 §9: charset = atom / quoted. A status response cannot have a literal.
             let ascii = |b: u8| if b.is_ascii_graphic() || b == b' ' { b } else { b'?' };
@@ -112,7 +111,7 @@ fn code_with_value(out: &mut Vec<u8>, code: &Code) {
                 url(out, one);
             }
         }
-        Code::Capability(capabilities) => enabled_or_capability(out, "CAPABILITY", capabilities),
+        Code::Capability(names) if !names.is_empty() => enabled_or_capability(out, "CAPABILITY", names),
         Code::HighestModSeq(n) => pair(out, "HIGHESTMODSEQ", n.value()),
         Code::InProgress { tag, done, goal } => {
             put(out, "INPROGRESS (");

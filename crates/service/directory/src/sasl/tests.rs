@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::password::{Credentials, KEY_LEN, Policy, hmac_sha256};
+use crate::password::{Credentials, KEY_LEN, MacKey, Policy};
 use crate::record::Stored;
 use crate::scram_keys::ScramKeys;
 use crate::testing::{MemoryRecords, add, directory};
@@ -90,13 +90,13 @@ impl Client<'_> {
             &STANDARD.decode(salt).unwrap(),
             iterations.parse().unwrap(),
         );
-        let mut proof = hmac_sha256(&salted, &[b"Client Key"]);
+        let mut proof = MacKey::new(&salted).mac(&[b"Client Key"]);
         let stored: [u8; KEY_LEN] = Sha256::digest(proof).into();
-        for (p, s) in proof.iter_mut().zip(hmac_sha256(&stored, &[message.as_bytes()])) {
+        for (p, s) in proof.iter_mut().zip(MacKey::new(&stored).mac(&[message.as_bytes()])) {
             *p ^= s;
         }
-        let server = hmac_sha256(&salted, &[b"Server Key"]);
-        let signature = hmac_sha256(&server, &[message.as_bytes()]);
+        let server = MacKey::new(&salted).mac(&[b"Server Key"]);
+        let signature = MacKey::new(&server).mac(&[message.as_bytes()]);
         (format!("{without_proof},p={}", STANDARD.encode(proof)), format!("v={}", STANDARD.encode(signature)))
     }
 

@@ -198,10 +198,10 @@ impl Store {
         defaults: &[(MailboxName, SpecialUse)],
     ) -> Result<Arc<MailboxList>> {
         let inbox = MailboxName::inbox();
-        // Each delivery asks, and nearly every account has them.
-        let known = self.list(account).await?;
-        if known.version != ModSeq::ZERO && known.find(&inbox).is_some() {
-            return Ok(known);
+        let list = self.list(account).await?;
+        // Each login and each delivery come here, and nearly always all is there: one read.
+        if list.version != ModSeq::ZERO && list.find(&inbox).is_some() {
+            return Ok(list);
         }
         let making = self.change_list(account, |list, draft| {
             // A mailbox that the user has deleted since is not created again.

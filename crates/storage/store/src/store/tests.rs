@@ -8,6 +8,7 @@ use super::*;
 use crate::error::StoreError;
 use crate::list::SpecialUse;
 use crate::mailbox::IncomingMessage;
+use crate::suite::layer::Layer;
 use crate::suite::{erased, new_id};
 use crate::{MailboxEntry, MemoryEngine};
 
@@ -230,6 +231,39 @@ async fn defaults_are_made_once() {
     assert_eq!(names(&store, account).await, ["INBOX", "Sent"]);
     let version = again.version;
     assert_eq!(store.ensure_default_mailboxes(account, &defaults).await.unwrap().version, version);
+}
+
+/// An engine of a cluster: without an epoch, each list is read from it. It counts these reads.
+struct Lists {
+    inner: MemoryEngine,
+    reads: AtomicU64,
+}
+
+#[async_trait::async_trait]
+impl Layer for Lists {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+    fn epoch(&self) -> Epoch {
+        None
+    }
+    async fn load_list(&self, account: AccountId) -> Result<MailboxList> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.inner.load_list(account).await
+    }
+}
+
+#[tokio::test]
+async fn an_account_that_has_its_mailboxes_costs_one_read() {
+    let engine = Arc::new(Lists { inner: MemoryEngine::new(), reads: AtomicU64::new(0) });
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let account = AccountId(new_id());
+    store.ensure_default_mailboxes(account, &[]).await.unwrap();
+    let before = engine.reads.load(Ordering::SeqCst);
+    let list = store.ensure_default_mailboxes(account, &[]).await.unwrap();
+    assert!(list.find(&MailboxName::inbox()).is_some());
+    assert_eq!(engine.reads.load(Ordering::SeqCst) - before, 1);
 }
 
 #[tokio::test]
