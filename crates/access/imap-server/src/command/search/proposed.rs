@@ -10,6 +10,7 @@ use super::job::Job;
 use crate::command::walk::Visited;
 use crate::heavy::SLICE_STEPS;
 use crate::offload::range_steps;
+use crate::service::UNRESERVED_READ_BYTES;
 
 /// Keys that one search looks up in the index. The others exclude no message.
 const ASKED_MAX: usize = 16;
@@ -25,9 +26,6 @@ const PROPOSED_BYTES: u64 = 12;
 const COPIED_BYTES: u64 = 4;
 /// Octets for each message in the sets of those that are covered, and of those that are excluded.
 const EXCLUDED_BYTES: u64 = 8;
-
-/// Octets that need no reservation: as many as of a message, which a search does not hold yet.
-const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
 
 /// Steps for a word of a message that is added to a segment under way. A message has 131,072 at
 /// most, and a slice 31,250.
@@ -46,7 +44,7 @@ impl Job<'_> {
         }
         let bytes = u64::from(self.selected.announced.exists()) * message_bytes(&question, queries.len());
         let _paid = match bytes.min(self.service.reads.largest() as u64) {
-            ..=UNRESERVED_BYTES_MAX => None,
+            ..=UNRESERVED_READ_BYTES => None,
             // Without memory all messages are read.
             bytes => match Box::pin(self.service.reserve_to_read(self.account, bytes)).await {
                 Ok(paid) => Some(paid),
