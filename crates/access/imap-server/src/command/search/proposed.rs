@@ -209,6 +209,7 @@ fn of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pause_tests::Paused;
 
     #[test]
     fn a_word_that_is_named_often_is_copied_a_few_times() {
@@ -219,5 +220,22 @@ mod tests {
         assert_eq!(answers.copy(Scope::Texts, &text), None, "another scope is another word");
         let copied = (0..4096).filter_map(|_| answers.copy(Scope::Envelope, &text)).count();
         assert_eq!(copied as u64, COPIES_MAX);
+    }
+
+    /// They take 24 octets for each message of the mailbox, however few are searched.
+    #[tokio::test]
+    async fn answers_of_the_index_take_memory() {
+        let mut paused = Paused::begin().await;
+        let (service, account) = paused.account();
+        let all = service.reads.available();
+        let command = "SEARCH RETURN (COUNT) 1 SUBJECT apples";
+        // 4,096 messages, and 8,192: 96 KiB need no reservation, and 192 KiB do.
+        for (doublings, is_much) in [(12, false), (1, true)] {
+            paused.doubled(doublings).await;
+            let held = service.reserve_to_read(account, service.reads.largest() as u64).await.unwrap();
+            assert_eq!(paused.waits_for(held, command).await, is_much, "{doublings} doublings");
+            assert_eq!(service.reads.available(), all, "all is given back");
+            paused.run(command).await;
+        }
     }
 }
