@@ -15,15 +15,14 @@ use posthaste_net::Holder;
 use posthaste_store::HeldPermit;
 
 use crate::reply::{Failure, Reply};
-use crate::service::ImapService;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 
 /// Bytes that a copied message takes until the commit is made: its row, the new message in the
 /// commit, and its part of the transaction.
 pub(crate) const COPIED_BYTES: u64 = 700;
 
-/// Messages that need no reservation: their memory is within the 128 KiB that each connection has
-/// for a message.
-pub(crate) const COPIED_FREE: u64 = (128 << 10) / COPIED_BYTES;
+/// Messages that need no reservation: their memory is what each connection has for a message.
+pub(crate) const COPIED_FREE: u64 = UNRESERVED_READ_BYTES / COPIED_BYTES;
 
 /// Bytes that a message takes until the commit is made that changes its flags or removes it. The
 /// list of changed rows takes up to 56 while it grows, and the next view 28. The record for the
@@ -31,7 +30,7 @@ pub(crate) const COPIED_FREE: u64 = (128 << 10) / COPIED_BYTES;
 pub(crate) const CHANGED_BYTES: u64 = 128;
 
 /// Messages whose change needs no reservation, as for [`COPIED_FREE`].
-pub(crate) const CHANGED_FREE: u64 = (128 << 10) / CHANGED_BYTES;
+pub(crate) const CHANGED_FREE: u64 = UNRESERVED_READ_BYTES / CHANGED_BYTES;
 
 /// One account may have this part of the budget: four hostile accounts are needed to use it up.
 const SHARE_DIVISOR: u64 = 4;

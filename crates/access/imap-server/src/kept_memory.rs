@@ -4,9 +4,9 @@
 //! It comes from the budget for results that are kept up to date. A session keeps little without a
 //! reservation.
 
-use posthaste_imap_codec::SectionText;
 use posthaste_imap_codec::command::FetchItem;
 use posthaste_imap_codec::response::Code;
+use posthaste_imap_codec::{AnnotationItem, SectionText};
 use posthaste_mail_model::AccountId;
 use posthaste_net::{ByteBudget, BytePermit, Holder};
 
@@ -62,34 +62,71 @@ impl KeptMemory {
     }
 }
 
-/// The memory of items to fetch, about. Their debug text is longer than the numbers in them. Each
-/// name is an allocation of its own.
+/// The memory of items to fetch.
 pub(crate) fn items_bytes(items: &[FetchItem]) -> usize {
-    const NAME_BYTES: usize = size_of::<String>() + 32;
-    let names = |item: &FetchItem| match item {
-        FetchItem::BodySection { section, .. } => match &section.text {
-            SectionText::HeaderFields(names) | SectionText::HeaderFieldsNot(names) => names.len(),
-            _ => 0,
-        },
-        FetchItem::Annotation(item) => item.entries.len(),
+    size_of_val(items) + items.iter().map(item_bytes).sum::<usize>()
+}
+
+/// Octets of what an item refers to: numbers and names.
+fn item_bytes(item: &FetchItem) -> usize {
+    match item {
+        FetchItem::BodySection { section, .. } => {
+            let names: &[String] = match &section.text {
+                SectionText::HeaderFields(names) | SectionText::HeaderFieldsNot(names) => names,
+                _ => &[],
+            };
+            let texts: usize = names.iter().map(|name| list_bytes(name.as_bytes())).sum();
+            list_bytes(&section.part.0) + list_bytes(names) + texts
+        }
+        FetchItem::Binary { part, .. } | FetchItem::BinarySize { part } => list_bytes(&part.0),
+        FetchItem::Annotation(AnnotationItem { entries, attributes }) => {
+            let texts: usize = entries.iter().map(|entry| list_bytes(entry.as_str().as_bytes())).sum();
+            list_bytes(entries) + texts + list_bytes(attributes)
+        }
         _ => 0,
-    };
-    let of = |item: &FetchItem| format!("{item:?}").len() + names(item) * NAME_BYTES;
-    size_of_val(items) + items.iter().map(of).sum::<usize>()
+    }
+}
+
+/// Octets of a list, or of the text of a name.
+fn list_bytes<T>(list: &[T]) -> usize {
+    const ALLOCATION_BYTES: usize = 32;
+    if list.is_empty() { 0 } else { ALLOCATION_BYTES + size_of_val(list) }
 }
 
 #[cfg(test)]
 mod tests {
-    use posthaste_imap_codec::{PartPath, Section};
+    use posthaste_imap_codec::{EntryPattern, PartPath, Section, ValueAttribute, ValueKind};
 
     use super::*;
 
+    fn section(part: PartPath, text: SectionText) -> FetchItem {
+        FetchItem::BodySection { section: Section { part, text }, partial: None, peek: true }
+    }
+
     #[test]
     fn each_name_of_a_header_field_counts() {
-        let text = SectionText::HeaderFields(vec!["x".to_owned(); 1000]);
-        let section = Section { part: PartPath::default(), text };
-        let items = [FetchItem::BodySection { section, partial: None, peek: true }];
-        assert!(items_bytes(&items) >= 1000 * (size_of::<String>() + 32));
+        let names = vec!["List-Id".to_owned(); 1000];
+        let bytes = size_of::<FetchItem>() + 32 + 1000 * (size_of::<String>() + 32 + 7);
+        for text in [SectionText::HeaderFields(names.clone()), SectionText::HeaderFieldsNot(names)] {
+            assert_eq!(items_bytes(&[section(PartPath::default(), text)]), bytes);
+        }
+    }
+
+    #[test]
+    fn each_number_and_each_entry_counts() {
+        let part = PartPath(vec![1; 100]);
+        let binary = FetchItem::Binary { part: part.clone(), partial: None, peek: true };
+        let size = FetchItem::BinarySize { part: part.clone() };
+        for item in [section(part, SectionText::Text), binary, size] {
+            assert_eq!(items_bytes(&[item]), size_of::<FetchItem>() + 32 + 400);
+        }
+        let entries = vec![EntryPattern::new("/comment").unwrap(); 10];
+        let attributes = vec![ValueAttribute { kind: ValueKind::Size, scope: None }; 3];
+        let in_entries = 32 + 10 * (size_of::<EntryPattern>() + 32 + 8);
+        let in_attributes = 32 + 3 * size_of::<ValueAttribute>();
+        let item = FetchItem::Annotation(AnnotationItem { entries, attributes });
+        let bytes = 2 * size_of::<FetchItem>() + in_entries + in_attributes;
+        assert_eq!(items_bytes(&[item, FetchItem::Flags]), bytes);
     }
 
     #[test]

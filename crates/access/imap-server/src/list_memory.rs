@@ -11,11 +11,7 @@ use posthaste_sharing::Owner;
 use posthaste_store::{MailboxEntry, MailboxList};
 
 use crate::reply::Failure;
-use crate::service::ImapService;
-
-/// Octets that a session holds without a reservation: as many as of a message, which it does not
-/// hold meanwhile.
-const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 
 /// Octets of a name in a tree of names, and in the list that is made of it.
 const NAME_BYTES: u64 = 128;
@@ -100,7 +96,7 @@ impl<'s> ListMemory<'s> {
         self.bytes = self.bytes.saturating_add(more);
         let bytes = self.bytes.min(self.service.reads.largest() as u64);
         match &self.permit {
-            _ if bytes <= UNRESERVED_BYTES_MAX => {}
+            _ if bytes <= UNRESERVED_READ_BYTES => {}
             Some(permit) => self.service.grow_to_read(self.account, permit, bytes).await?,
             None => self.permit = Some(self.service.reserve_to_read(self.account, bytes).await?),
         }
@@ -141,7 +137,7 @@ mod tests {
         for _ in 0..1000 {
             flat.add(&deep, Levels::LeftOut);
         }
-        assert!(flat.all(50_000) <= UNRESERVED_BYTES_MAX);
+        assert!(flat.all(50_000) <= UNRESERVED_READ_BYTES);
         let mut some = NameBytes::default();
         some.add(&deep, Levels::Shown);
         // The levels have 15 octets for each level below them, on average.

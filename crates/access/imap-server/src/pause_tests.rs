@@ -71,7 +71,7 @@ impl Paused {
     }
 
     /// Runs a command while somebody has what it may need. Whether it waited for that.
-    async fn waits_for<T>(&mut self, held: T, command: &str) -> bool {
+    pub(crate) async fn waits_for<T>(&mut self, held: T, command: &str) -> bool {
         let bytes = Bytes::from(format!("a {command}\r\n"));
         let (waited, done) = waits(held, connection::one_command(&mut self.session, bytes)).await;
         done.unwrap();

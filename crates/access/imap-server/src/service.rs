@@ -100,6 +100,10 @@ const CONTEXTS_BYTES_DEFAULT: usize = 32 << 20;
 /// Bytes of the search index in memory: some 40,000 messages of 4 KiB.
 const INDEX_BYTES_DEFAULT: usize = 32 << 20;
 
+/// Bytes that a session may hold without a reservation: a small message, or as much of something
+/// else. The memory plan counts them for each connection.
+pub(crate) const UNRESERVED_READ_BYTES: u64 = 128 * 1024;
+
 /// The longest wait of a session for this memory before its command is refused.
 const READS_WITHIN: Duration = Duration::from_secs(30);
 

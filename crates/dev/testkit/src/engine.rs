@@ -87,14 +87,15 @@ impl Layer for Part {
         Ok(self.whole.directory_entry(&self.outside(name)).await?.map(|entry| self.inside(entry)))
     }
 
-    async fn directory_scan(
+    async fn directory_scan_within(
         &self,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
+        octets: usize,
     ) -> Result<Vec<DirectoryEntry>> {
-        let after = after.map(|after| self.outside(after));
-        let found = self.whole.directory_scan(&self.outside(prefix), after.as_deref(), limit).await?;
+        let (prefix, after) = (self.outside(prefix), after.map(|after| self.outside(after)));
+        let found = self.whole.directory_scan_within(&prefix, after.as_deref(), limit, octets).await?;
         Ok(found.into_iter().map(|entry| self.inside(entry)).collect())
     }
 

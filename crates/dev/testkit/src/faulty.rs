@@ -140,11 +140,12 @@ impl Layer for FaultyDirectory {
         self.engine.directory_entry(name).await
     }
 
-    async fn directory_scan(
+    async fn directory_scan_within(
         &self,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
+        octets: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         let (happens, slow) = {
             let mut state = self.state();
@@ -164,7 +165,7 @@ impl Layer for FaultyDirectory {
             // As with an engine that has to read: other tasks run meanwhile.
             None => tokio::task::yield_now().await,
         }
-        self.engine.directory_scan(prefix, after, limit).await
+        self.engine.directory_scan_within(prefix, after, limit, octets).await
     }
 
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {

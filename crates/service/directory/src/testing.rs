@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Secret};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit,
+    MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit, page_within,
 };
 
 use crate::{Account, By, Directory, Login, NewAccount, Policy};
@@ -134,11 +134,12 @@ impl Engine for MemoryRecords {
         Ok(self.entries.lock().get(name).map(entry))
     }
 
-    async fn directory_scan(
+    async fn directory_scan_within(
         &self,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
+        octets: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         *self.scans.lock() += 1;
         let entries = self.entries.lock();
@@ -149,7 +150,7 @@ impl Engine for MemoryRecords {
             version: *version,
             value: self.count_read(value),
         };
-        Ok(found.take(limit).map(entry).collect())
+        Ok(page_within(found.take(limit).map(entry), octets))
     }
 
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use posthaste_metrics::Counter;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 use crate::clock::timely;
 use crate::read_timer::ReadTimer;
@@ -34,9 +34,6 @@ const SCRATCH: usize = 64 * 1024;
 /// A compressed session silent for this long gives its compressor back ([`Connection::rest`]): a
 /// person who reads pauses as long, a program that synchronises does not.
 const REST_AFTER: Duration = Duration::from_secs(10);
-
-/// A body of unknown trustworthiness gets its buffer in steps of this many bytes, as it arrives.
-const BODY_STEP: usize = 256 * 1024;
 
 thread_local! {
     static SCRATCH_BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH].into_boxed_slice());
@@ -316,31 +313,6 @@ impl Connection {
     /// bytes. Then only a broken connection shows that it has left.
     pub async fn peer_left(&self) {
         self.stream.left().await;
-    }
-
-    /// Reads exactly `length` bytes: first from the input, then from the peer straight into the
-    /// result, with a deadline for each read. The caller has accepted this number; memory still
-    /// grows only as they come. If dropped while waiting, the bytes read so far are lost.
-    pub async fn read_exact_within(&mut self, length: usize, within: Duration) -> Result<Bytes, NetError> {
-        if self.input.len() >= length {
-            return Ok(self.input.split_to(length).freeze());
-        }
-        self.stream.set_awaits(Awaits::Rest);
-        let mut body = BytesMut::with_capacity(length.min(self.input.len() + BODY_STEP));
-        body.extend_from_slice(&self.input);
-        self.input = BytesMut::new();
-        while body.len() < length {
-            if body.len() == body.capacity() {
-                // Doubling keeps the copies linear; never more than was announced.
-                body.reserve(body.len().max(BODY_STEP).min(length - body.len()));
-            }
-            let missing = length - body.len();
-            match timely(&self.clock, within, self.stream.read_buf(&mut (&mut body).limit(missing))).await? {
-                0 => return Err(NetError::Closed),
-                came => self.count_bytes(AccountLimit::Received, came).await,
-            }
-        }
-        Ok(body.freeze())
     }
 
     /// Writes all and flushes. A peer that does not take it in time is [`NetError::TimedOut`]; then

@@ -112,15 +112,6 @@ impl Engine for CassandraEngine {
         self.directory.read(name).await
     }
 
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        self.directory.scan(prefix, after, limit).await
-    }
-
     async fn directory_scan_within(
         &self,
         prefix: &str,
@@ -128,7 +119,10 @@ impl Engine for CassandraEngine {
         limit: usize,
         octets: usize,
     ) -> Result<Vec<DirectoryEntry>> {
-        self.directory.scan_within(prefix, after, limit, octets).await
+        match octets {
+            usize::MAX => self.directory.scan(prefix, after, limit).await,
+            _ => self.directory.scan_within(prefix, after, limit, octets).await,
+        }
     }
 
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {

@@ -446,15 +446,6 @@ impl Engine for LmdbEngine {
         directory::directory_entry(&self.shared.index, &*self.shared.index.read()?, name)
     }
 
-    async fn directory_scan(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        self.directory_scan_within(prefix, after, limit, usize::MAX).await
-    }
-
     async fn directory_scan_within(
         &self,
         prefix: &str,

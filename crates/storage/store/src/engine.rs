@@ -181,29 +181,21 @@ pub trait Engine: Send + Sync + 'static {
         prefix: &str,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<DirectoryEntry>>;
+    ) -> Result<Vec<DirectoryEntry>> {
+        self.directory_scan_within(prefix, after, limit, usize::MAX).await
+    }
 
     /// The records of [`Engine::directory_scan`] until their values have more than so many octets
-    /// together. The first one comes however long it is. So only an empty answer means that there
-    /// are no more. An engine that reads records from a disk or a network leaves the others there.
+    /// together; `usize::MAX` is no bound. The first one comes however long it is. So with a bound,
+    /// only an empty answer means that there are no more. An engine that reads records from a disk
+    /// or a network leaves the others there.
     async fn directory_scan_within(
         &self,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
         octets: usize,
-    ) -> Result<Vec<DirectoryEntry>> {
-        let mut found = self.directory_scan(prefix, after, limit).await?;
-        let mut left = octets;
-        let fits = |entry: &&DirectoryEntry| {
-            let rest = left.checked_sub(entry.value.len());
-            left = rest.unwrap_or_default();
-            rest.is_some()
-        };
-        let count = found.iter().take_while(fits).count();
-        found.truncate(count.max(1));
-        Ok(found)
-    }
+    ) -> Result<Vec<DirectoryEntry>>;
 
     /// The names of the records that [`Engine::directory_scan`] returns. Their content is neither
     /// read nor checked, however long it is.

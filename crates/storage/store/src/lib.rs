@@ -60,7 +60,7 @@ pub use mailbox::{
 };
 pub use old_views::SessionEnd;
 pub use oracle::MemoryEngine;
-pub use pages::DirectoryPages;
+pub use pages::{DirectoryPages, page_within};
 pub use pinned::PinnedBody;
 pub use row::Row;
 pub use served::Serve;

@@ -23,6 +23,7 @@ use crate::error::{Result, StoreError};
 use crate::form::{is_body_of, restores};
 use crate::head::{Counts, MailboxHead};
 use crate::list::{IN_ANOTHER_LIST, ListCommit, MailboxList};
+use crate::pages::page_within;
 use crate::row::Row;
 
 /// An in-memory engine.
@@ -247,16 +248,17 @@ impl Engine for MemoryEngine {
         Ok(self.state.lock().directory.get(name).cloned())
     }
 
-    async fn directory_scan(
+    async fn directory_scan_within(
         &self,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
+        octets: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         let state = self.state.lock();
         let after = |name: &str| after.is_none_or(|after| name > after);
         let entries = state.directory.values().filter(|e| e.name.starts_with(prefix) && after(&e.name));
-        Ok(entries.take(limit).cloned().collect())
+        Ok(page_within(entries.take(limit).cloned(), octets))
     }
 
     async fn directory_names(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {

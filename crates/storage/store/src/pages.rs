@@ -35,6 +35,20 @@ impl<'e> DirectoryPages<'e> {
     }
 }
 
+/// A page of these records, which come in order, for an engine that has all of them in memory:
+/// [`Engine::directory_scan_within`].
+pub fn page_within(records: impl Iterator<Item = DirectoryEntry>, octets: usize) -> Vec<DirectoryEntry> {
+    let (mut page, mut left) = (Vec::new(), octets);
+    for record in records {
+        if !page.is_empty() && record.value.len() > left {
+            break;
+        }
+        left = left.saturating_sub(record.value.len());
+        page.push(record);
+    }
+    page
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

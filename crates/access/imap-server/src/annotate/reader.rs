@@ -15,13 +15,10 @@ use posthaste_store::{FlagsStored, StoreError};
 
 use crate::heavy::Pace;
 use crate::reply::{Failure, Reply};
-use crate::service::ImapService;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 
 /// Values by message.
 pub(crate) type ByUid = BTreeMap<u32, MessageAnnotations>;
-
-/// Octets of values that are read without reserving memory, as FETCH does for small messages.
-const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
 
 /// Values that one STORE sets at most: a private and a shared one of each entry that a message may
 /// have.
@@ -144,7 +141,7 @@ impl<'s> AnnotationReader<'s> {
 
     /// Waits for memory, if it is much.
     async fn pay(self, octets: u64) -> Result<Option<BytePermit>, Failure> {
-        match octets > 2 * UNRESERVED_BYTES_MAX as u64 {
+        match octets > 2 * UNRESERVED_READ_BYTES {
             true => Ok(Some(self.service.reserve_to_read(self.login, octets).await?)),
             false => Ok(None),
         }

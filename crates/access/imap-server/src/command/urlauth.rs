@@ -21,14 +21,11 @@ use crate::reply::{Failure, Reply};
 use crate::resolve::Asker;
 use crate::rights::Act;
 use crate::selected::Selected;
-use crate::service::ImapService;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 use crate::session::{Session, logged_in};
 
 /// The mechanism that there is.
 const INTERNAL: &str = "INTERNAL";
-
-/// Parts up to this size are read without reserving memory, as FETCH does for small messages.
-const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
 
 /// Steps of looking up a URL: directory, list and summary.
 pub(super) const URL_STEPS: u64 = SLICE_STEPS / 20;
@@ -264,7 +261,7 @@ async fn reserve(
     }
     // A part that could be read without its structure can be read with it.
     let needed = data.max((data + structure).min(service.reads.largest() as u64));
-    if needed <= UNRESERVED_BYTES_MAX {
+    if needed <= UNRESERVED_READ_BYTES {
         return Ok(None);
     }
     service.reserve_to_read(reader.account.id, needed).await.map(Some)

@@ -100,17 +100,18 @@ impl Layer for Gate {
         self.engine.directory_entry(name).await
     }
 
-    async fn directory_scan(
+    async fn directory_scan_within(
         &self,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
+        octets: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         pass(&self.directory).await;
         if prefix.starts_with("seen/") {
             pass(&self.seen).await;
         }
-        self.engine.directory_scan(prefix, after, limit).await
+        self.engine.directory_scan_within(prefix, after, limit, octets).await
     }
 
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {

@@ -77,14 +77,15 @@ impl Layer for Killed {
         self.alive()?;
         self.memory.directory_entry(name).await
     }
-    async fn directory_scan(
+    async fn directory_scan_within(
         &self,
         prefix: &str,
         after: Option<&str>,
         limit: usize,
+        octets: usize,
     ) -> Result<Vec<DirectoryEntry>> {
         self.alive()?;
-        self.memory.directory_scan(prefix, after, limit).await
+        self.memory.directory_scan_within(prefix, after, limit, octets).await
     }
     async fn directory_commit(&self, change: DirectoryChange) -> Result<CommitOutcome> {
         let answered = self.write()?;

@@ -88,6 +88,7 @@ fn point_in_time(der: &[u8]) -> Option<(OffsetDateTime, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TlsSettings;
 
     fn tagged(tag: u8, contents: &[u8]) -> Vec<u8> {
         [&[tag, u8::try_from(contents.len()).unwrap()], contents].concat()
@@ -132,7 +133,7 @@ mod tests {
         let mut params = rcgen::CertificateParams::new(vec!["mail.example".to_owned()]).unwrap();
         params.not_after = rcgen::date_time_ymd(2030, 2, 3);
         std::fs::write(&pair.chain, params.self_signed(&key).unwrap().pem()).unwrap();
-        let certificates = Certificates::load(&pair.chain, &pair.key).unwrap();
+        let certificates = Certificates::load_all(vec![pair.clone()], TlsSettings::default()).unwrap();
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let end = SystemTime::from(rcgen::date_time_ymd(2030, 2, 3));
         let at = |now| certificates.expiring(21 * DAY, now);

@@ -71,12 +71,6 @@ pub(crate) struct Active {
 }
 
 impl Certificates {
-    /// Reads a chain (the server's own certificate first) and its key, both PEM.
-    pub fn load(chain: &Path, key: &Path) -> Result<Self, NetError> {
-        let pair = Pair { chain: chain.to_owned(), key: key.to_owned() };
-        Self::load_all(vec![pair], TlsSettings::default())
-    }
-
     /// Reads several certificates. Each is shown to clients that name a host it was issued for
     /// (SNI), and the first to all others.
     pub fn load_all(pairs: Vec<Pair>, settings: TlsSettings) -> Result<Self, NetError> {
@@ -84,14 +78,8 @@ impl Certificates {
         Ok(Self::holding(files.read()?, Some(Arc::new(files))))
     }
 
-    /// The self-signed certificate kept in `directory`, made at the first start: for `localhost`,
-    /// the loopback addresses and `host`. The key can be read by its owner only.
-    pub fn self_signed(directory: &Path, host: &str) -> Result<Self, NetError> {
-        let pair = Self::self_signed_pair(directory, host)?;
-        Self::load(&pair.chain, &pair.key)
-    }
-
-    /// The files of that certificate.
+    /// The files of the self-signed certificate kept in `directory`, made at the first start: for
+    /// `localhost`, the loopback addresses and `host`. The key can be read by its owner only.
     pub fn self_signed_pair(directory: &Path, host: &str) -> Result<Pair, NetError> {
         let (chain, key) = (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE));
         if !(chain.exists() && key.exists()) {
@@ -245,31 +233,37 @@ mod tests {
 
     use super::*;
 
+    /// The self-signed certificate in this directory.
+    fn kept(directory: &Path) -> Certificates {
+        let pair = Certificates::self_signed_pair(directory, "localhost").unwrap();
+        Certificates::load_all(vec![pair], TlsSettings::default()).unwrap()
+    }
+
     #[test]
     fn a_self_signed_one_is_made_once_and_guarded() {
         let directory = tempfile::tempdir().unwrap();
-        let one = Certificates::self_signed(directory.path(), "mail.example.org").unwrap();
-        let two = Certificates::self_signed(directory.path(), "mail.example.org").unwrap();
+        let one = kept(directory.path());
+        let two = kept(directory.path());
         assert_eq!(one.fingerprint(), two.fingerprint());
         assert_eq!(one.fingerprint().len(), 32 * 3 - 1);
         let key = fs::metadata(directory.path().join(KEY_FILE)).unwrap();
         assert_eq!(key.permissions().mode() & 0o777, 0o600);
         // Half of a pair, as a crash may leave it, is replaced.
         fs::remove_file(directory.path().join(CERTIFICATE_FILE)).unwrap();
-        let three = Certificates::self_signed(directory.path(), "mail.example.org").unwrap();
+        let three = kept(directory.path());
         assert_ne!(one.fingerprint(), three.fingerprint());
     }
 
     #[test]
     fn a_failed_reload_keeps_the_old_one() {
         let directory = tempfile::tempdir().unwrap();
-        let held = Certificates::self_signed(directory.path(), "localhost").unwrap();
+        let held = kept(directory.path());
         let before = held.fingerprint();
         fs::write(directory.path().join(CERTIFICATE_FILE), "nonsense").unwrap();
         assert!(held.reload().is_err());
         assert_eq!(held.fingerprint(), before);
         fs::remove_file(directory.path().join(CERTIFICATE_FILE)).unwrap();
-        Certificates::self_signed(directory.path(), "localhost").unwrap();
+        kept(directory.path());
         held.reload().unwrap();
         assert_ne!(held.fingerprint(), before);
     }
@@ -277,13 +271,13 @@ mod tests {
     #[test]
     fn clones_are_replaced_together_and_reload_the_new_files() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let held = Certificates::self_signed(one.path(), "localhost").unwrap();
+        let held = kept(one.path());
         let listener = held.clone();
-        let next = Certificates::self_signed(two.path(), "localhost").unwrap();
+        let next = kept(two.path());
         held.replace_by(&next);
         assert_eq!(listener.fingerprint(), next.fingerprint());
         fs::remove_file(two.path().join(CERTIFICATE_FILE)).unwrap();
-        Certificates::self_signed(two.path(), "localhost").unwrap();
+        kept(two.path());
         held.reload().unwrap();
         assert_ne!(listener.fingerprint(), next.fingerprint());
     }
@@ -292,8 +286,10 @@ mod tests {
     fn errors_name_file_and_remedy() {
         let directory = tempfile::tempdir().unwrap();
         let (chain, key) = (directory.path().join("a.pem"), directory.path().join("b.pem"));
+        let pair = Pair { chain: chain.clone(), key: key.clone() };
+        let load = || Certificates::load_all(vec![pair.clone()], TlsSettings::default());
         let says = |expected: [&str; 2]| {
-            let message = Certificates::load(&chain, &key).unwrap_err().to_string();
+            let message = load().unwrap_err().to_string();
             assert!(expected.iter().all(|part| message.contains(part)), "{message}");
         };
         says(["a.pem", "check that it exists"]);
@@ -306,6 +302,6 @@ mod tests {
         fs::write(&key, generate("mail.example").unwrap().1).unwrap();
         says(["b.pem: it is not the key of", "issued for"]);
         fs::write(&key, key_pem).unwrap();
-        Certificates::load(&chain, &key).unwrap();
+        load().unwrap();
     }
 }

@@ -73,18 +73,6 @@ async fn the_kernel_is_asked_for_a_rest_and_for_nothing_else() {
     assert_eq!(connection.traffic().prompt_acks, 2);
 }
 
-#[tokio::test]
-async fn a_body_is_a_rest() {
-    let (mut connection, mut client, _handle) = observed();
-    client.write_all(b"ab").unwrap();
-    assert_eq!(connection.fill(100, LONG).await.unwrap(), 2);
-    {
-        let mut body = pin!(connection.read_exact_within(4, LONG));
-        assert!(poll_fn(|cx| Poll::Ready(body.as_mut().poll(cx).is_pending())).await);
-    }
-    assert_eq!(connection.traffic().prompt_acks, 1);
-}
-
 /// Reads `BEGIN`, waits twice for a rest that does not come, says `GO`, and echoes.
 async fn waits_for_the_rest(mut connection: Connection, said: mpsc::Sender<[u64; 4]>) {
     while connection.input().len() < 5 {

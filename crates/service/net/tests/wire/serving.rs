@@ -110,8 +110,7 @@ async fn the_end_of_the_stream_is_an_ordinary_error() {
     let found = one(
         |mut connection: Connection| async move {
             connection.fill(10, LONG).await.unwrap();
-            let bodies = connection.read_exact_within(4, LONG).await;
-            (connection.fill(10, LONG).await, bodies)
+            (connection.fill(10, LONG).await, connection.fill_rest(10, LONG).await)
         },
         async |client| {
             client.write_all(b"abc").await.unwrap();
@@ -121,24 +120,6 @@ async fn the_end_of_the_stream_is_an_ordinary_error() {
     .await;
     assert!(matches!(found.0, Err(NetError::Closed)));
     assert!(matches!(found.1, Err(NetError::Closed)));
-}
-
-#[tokio::test]
-async fn bodies_are_read_across_input_and_stream() {
-    let sent = noise(3_000_000);
-    let expected = sent.clone();
-    let (head, body, tail) = one(
-        |mut connection: Connection| async move {
-            connection.fill(100, LONG).await.unwrap();
-            let head = connection.input_mut().split_to(1);
-            let body = connection.read_exact_within(2_999_998, LONG).await.unwrap();
-            let tail = connection.read_exact_within(1, LONG).await.unwrap();
-            (head, body, tail)
-        },
-        async move |client| client.write_all(&sent).await.unwrap(),
-    )
-    .await;
-    assert!([&head[..], &body[..], &tail[..]].concat() == expected);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posthaste_net::{Certificates, ChannelBinding, Connection, Mode, NetError};
+use posthaste_net::{Certificates, ChannelBinding, Connection, Mode, NetError, TlsSettings};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -178,14 +178,17 @@ async fn plain_connections_have_no_channel() {
 #[tokio::test]
 async fn a_reload_changes_new_connections_only() {
     let directory = tempfile::tempdir().unwrap();
-    let held = Certificates::self_signed(directory.path(), "localhost").unwrap();
-    let old = Certificates::self_signed(directory.path(), "localhost").unwrap();
+    let kept = || {
+        let pair = Certificates::self_signed_pair(directory.path(), "localhost").unwrap();
+        Certificates::load_all(vec![pair], TlsSettings::default()).unwrap()
+    };
+    let (held, old) = (kept(), kept());
     let server = Server::start(Mode::ImplicitTls, |options| options.certificates = Some(held.clone()), echo);
     let mut before = handshake(server.connect().await, &old).await.unwrap();
     for entry in std::fs::read_dir(directory.path()).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
-    let new = Certificates::self_signed(directory.path(), "localhost").unwrap();
+    let new = kept();
     held.reload().unwrap();
     assert!(handshake(server.connect().await, &old).await.is_err());
     let mut after = handshake(server.connect().await, &new).await.unwrap();

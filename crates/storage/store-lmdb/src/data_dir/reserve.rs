@@ -18,15 +18,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use posthaste_store::{Result, StoreError};
-use rustix::fs::OFlags;
 
 use crate::log::Preallocation;
-use crate::log::disk::{Disk, failed, is_full};
+use crate::log::disk::{Disk, failed, is_full, open_no_link};
 
 /// Bytes of the reserve of a small store. They are enough for some hundred deletions, each with a
 /// dozen pages of the index, and once 256 KiB after them.
@@ -127,13 +126,8 @@ impl Reserve {
         StoreError::Full(format!("{}: there is no space for its {} KiB", self.path.display(), missing >> 10))
     }
 
-    /// Opens the file for writing. A link is not followed: another file would be cut.
-    fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
-        options.write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&self.path)
-    }
-
     fn grow(&self, there: u64, target: u64) -> io::Result<()> {
-        let file = self.open(OpenOptions::new().create(true).truncate(false))?;
+        let file = open_no_link(OpenOptions::new().write(true).create(true).truncate(false), &self.path)?;
         // Another process fills it. Both would write the same bytes, but a release in between
         // must not be undone in part.
         if file.try_lock().is_err() {
@@ -161,7 +155,7 @@ impl Reserve {
             _ => return false,
         };
         let cut = || {
-            let file = self.open(&mut OpenOptions::new())?;
+            let file = open_no_link(OpenOptions::new().write(true), &self.path)?;
             file.set_len(left)?;
             // A journal gives freed blocks back when it commits.
             file.sync_all()

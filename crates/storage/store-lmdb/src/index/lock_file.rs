@@ -10,10 +10,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use posthaste_store::{Result, StoreError};
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-use crate::log::disk::{failed, is_full};
+use crate::log::disk::{failed, is_full, open_no_link};
 
 /// Bytes of one reader's slot: a cache line (`MDB_reader`).
 const SLOT: u64 = 64;
@@ -58,7 +58,7 @@ pub(crate) fn allocate(dir: &Path, readers: u32) -> Result<()> {
     let take = || -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path)?;
+        let file = open_no_link(&mut options, &path)?;
         // LMDB sets the length: by it a process knows how many slots there are.
         Ok(fallocate(&file, FallocateFlags::KEEP_SIZE, 0, need)?)
     };

@@ -7,11 +7,12 @@
 use std::fmt::Display;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use posthaste_store::StoreError;
+use rustix::fs::OFlags;
 
 /// Whether the disk, or this user's quota, is full.
 pub(crate) fn is_full(error: &io::Error) -> bool {
@@ -24,6 +25,11 @@ pub(crate) fn failed(what: impl Display) -> impl FnOnce(io::Error) -> StoreError
         let why = format!("{what}: {e}");
         if is_full(&e) { StoreError::Full(why) } else { StoreError::Unavailable(why) }
     }
+}
+
+/// Opens a file, and follows no link in its place: another file would be made or changed.
+pub(crate) fn open_no_link(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
 }
 
 /// Bytes of a file system.

@@ -10,10 +10,9 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rustix::fs::OFlags;
+use crate::log::disk::open_no_link;
 
 /// The lock for which processes queue before they write.
 #[derive(Debug)]
@@ -21,13 +20,12 @@ pub(crate) struct QueueLock(Option<File>);
 
 impl QueueLock {
     /// Opens or creates the file. Without it (a disk that is full to the last name) writing
-    /// continues, and may be unfair. A link is not followed: no file is created at its target.
+    /// continues, and may be unfair.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join("turn");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
-        let file = file.inspect_err(|error| {
+        let file = open_no_link(&mut options, &path).inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "the queue lock cannot be opened: processes that write do not take turns");
         });
         Self(file.ok())

@@ -97,8 +97,6 @@ macro_rules! layer_of {
 
 layer_of! {
     directory_entry<'name>(name: &'name str) -> Option<DirectoryEntry>;
-    directory_scan<'prefix, 'after>(prefix: &'prefix str, after: Option<&'after str>, limit: usize)
-        -> Vec<DirectoryEntry>;
     directory_scan_within<'prefix, 'after>(
         prefix: &'prefix str,
         after: Option<&'after str>,

@@ -24,11 +24,9 @@ use crate::command::walk::StoredMessage;
 use crate::freed::freed_elsewhere;
 use crate::heavy::{Pace, SLICE_STEPS};
 use crate::reply::{Failure, Reply};
-use crate::service::ImapService;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 use crate::wire::Wire;
 
-/// Messages up to this size are read whole in one system call, whatever items are requested.
-pub(super) const WHOLE_BYTES_MAX: u64 = 128 * 1024;
 /// Bytes of a large section read at a time: four blocks of the store's checksums. A slow client
 /// makes the reader hold no more. The pieces held while a response is prepared are limited to the
 /// same size together.
@@ -110,9 +108,10 @@ impl<'m> MessageReader<'m> {
         Self { bodies, uid, body, size, whole: None, once, within, held: 0, beside, paid: None }
     }
 
-    /// Whether it is read piece by piece.
+    /// Whether it is read piece by piece. Others are read whole in one system call, whatever
+    /// items are requested.
     pub(super) const fn is_large(&self) -> bool {
-        self.size > WHOLE_BYTES_MAX
+        self.size > UNRESERVED_READ_BYTES
     }
 
     /// Waits for the memory that these ranges of a large message need. Each range is read or

@@ -23,14 +23,12 @@ use crate::keys::{OrderAnswer, OrderRequest, Table, without_key};
 use crate::offload::{RANGE_STEPS, Threads, find_steps, range_steps};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
-use crate::service::ImapService;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 
 /// Bytes that a message takes while it is sorted, in addition to its entry in the cache. They are
 /// its UID and number, two entries of the order, two keys, and one more value of each column that
 /// grows.
 const MESSAGE_BYTES: usize = 64;
-/// Sorts up to this size do not reserve memory, as FETCH does not for small messages.
-const UNRESERVED_BYTES_MAX: usize = 128 * 1024;
 
 /// Messages requested at once: nothing is printed meanwhile, and a message takes less than a
 /// microsecond.
@@ -83,9 +81,9 @@ impl Gathered {
     ) -> Result<Self, Failure> {
         let Source { service, account, selected } = source;
         let count = found.count() as usize;
-        let bytes = (count * MESSAGE_BYTES).min(service.reads.largest());
-        let _paid = match bytes > UNRESERVED_BYTES_MAX {
-            true => Some(service.reserve_to_read(account, bytes as u64).await?),
+        let bytes = (count * MESSAGE_BYTES).min(service.reads.largest()) as u64;
+        let _paid = match bytes > UNRESERVED_READ_BYTES {
+            true => Some(service.reserve_to_read(account, bytes).await?),
             false => None,
         };
         let mut uids = Vec::with_capacity(count);

@@ -23,10 +23,7 @@ use crate::heavy::{Pace, SLICE_STEPS};
 use crate::offload::{Threads, find_steps, range_steps};
 use crate::reply::{Failure, Reply};
 use crate::selected::Selected;
-use crate::service::ImapService;
-
-/// Messages up to this size are read without reserving memory, as FETCH does for small messages.
-const WHOLE_BYTES_MAX: u64 = 128 * 1024;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 
 /// The result of a search.
 pub(crate) struct Matches {
@@ -210,7 +207,7 @@ impl<'j> Job<'j> {
         }
         let row = message.row;
         let size = u64::from(row.size());
-        let _reserved = match size > WHOLE_BYTES_MAX {
+        let _reserved = match size > UNRESERVED_READ_BYTES {
             true => {
                 // Memory may be reserved for a long summary, too. Both must fit the budget.
                 let beside = message.stored.summary.record_len();

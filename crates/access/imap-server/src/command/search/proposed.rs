@@ -10,6 +10,7 @@ use super::job::Job;
 use crate::command::walk::Visited;
 use crate::heavy::SLICE_STEPS;
 use crate::offload::range_steps;
+use crate::service::UNRESERVED_READ_BYTES;
 
 /// Keys that one search looks up in the index. The others exclude no message.
 const ASKED_MAX: usize = 16;
@@ -25,9 +26,6 @@ const PROPOSED_BYTES: u64 = 12;
 const COPIED_BYTES: u64 = 4;
 /// Octets for each message in the sets of those that are covered, and of those that are excluded.
 const EXCLUDED_BYTES: u64 = 8;
-
-/// Octets that need no reservation: as many as of a message, which a search does not hold yet.
-const UNRESERVED_BYTES_MAX: u64 = 128 * 1024;
 
 /// Steps for a word of a message that is added to a segment under way. A message has 131,072 at
 /// most, and a slice 31,250.
@@ -46,7 +44,7 @@ impl Job<'_> {
         }
         let bytes = u64::from(self.selected.announced.exists()) * message_bytes(&question, queries.len());
         let _paid = match bytes.min(self.service.reads.largest() as u64) {
-            ..=UNRESERVED_BYTES_MAX => None,
+            ..=UNRESERVED_READ_BYTES => None,
             // Without memory all messages are read.
             bytes => match Box::pin(self.service.reserve_to_read(self.account, bytes)).await {
                 Ok(paid) => Some(paid),
@@ -211,6 +209,7 @@ fn of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pause_tests::Paused;
 
     #[test]
     fn a_word_that_is_named_often_is_copied_a_few_times() {
@@ -221,5 +220,22 @@ mod tests {
         assert_eq!(answers.copy(Scope::Texts, &text), None, "another scope is another word");
         let copied = (0..4096).filter_map(|_| answers.copy(Scope::Envelope, &text)).count();
         assert_eq!(copied as u64, COPIES_MAX);
+    }
+
+    /// They take 24 octets for each message of the mailbox, however few are searched.
+    #[tokio::test]
+    async fn answers_of_the_index_take_memory() {
+        let mut paused = Paused::begin().await;
+        let (service, account) = paused.account();
+        let all = service.reads.available();
+        let command = "SEARCH RETURN (COUNT) 1 SUBJECT apples";
+        // 4,096 messages, and 8,192: 96 KiB need no reservation, and 192 KiB do.
+        for (doublings, is_much) in [(12, false), (1, true)] {
+            paused.doubled(doublings).await;
+            let held = service.reserve_to_read(account, service.reads.largest() as u64).await.unwrap();
+            assert_eq!(paused.waits_for(held, command).await, is_much, "{doublings} doublings");
+            assert_eq!(service.reads.available(), all, "all is given back");
+            paused.run(command).await;
+        }
     }
 }

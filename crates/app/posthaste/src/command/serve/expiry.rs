@@ -34,6 +34,7 @@ mod tests {
     use std::path::Path;
     use std::sync::{Arc, Mutex};
 
+    use posthaste_net::TlsSettings;
     use tracing::field::{Field, Visit};
     use tracing::span::{Attributes, Id, Record};
     use tracing::subscriber::set_default;
@@ -93,7 +94,7 @@ mod tests {
         let mut params = rcgen::CertificateParams::new(vec!["mail.example".to_owned()]).unwrap();
         params.not_after = end.into();
         std::fs::write(&pair.chain, params.self_signed(&key).unwrap().pem()).unwrap();
-        Certificates::load(&pair.chain, &pair.key).unwrap()
+        Certificates::load_all(vec![pair], TlsSettings::default()).unwrap()
     }
 
     #[test]
