@@ -227,12 +227,12 @@ impl MailboxState {
     pub fn memory_bytes(&self) -> usize {
         /// The memory of a keyword besides its text.
         const KEYWORD: usize = 32;
-        let rest = match self.base() {
-            None => 0,
-            Some(Base::View(view)) => view.memory_bytes(),
-            Some(Base::Head(head)) => {
-                head.keywords.keywords().iter().map(|keyword| KEYWORD + keyword.as_str().len()).sum()
-            }
+        let of_head = |head: &MailboxHead| -> usize {
+            head.keywords.keywords().iter().map(|keyword| KEYWORD + keyword.as_str().len()).sum()
+        };
+        let rest = match self.published.get() {
+            Some(published) => published.view.load().memory_bytes(),
+            None => self.head.lock().as_ref().map_or(0, of_head),
         };
         std::mem::size_of::<Self>() + rest
     }

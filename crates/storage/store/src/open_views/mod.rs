@@ -37,7 +37,7 @@ pub(crate) use rows::{Admitted, CountedRows};
 
 /// Messages of each mailbox that do not count. They take 29 KB. With ten times as many, those of
 /// 16,000 connections would take 4.6 GB.
-const UNCOUNTED: u32 = if cfg!(test) { 10 } else { 1000 };
+pub(crate) const UNCOUNTED: u32 = if cfg!(test) { 10 } else { 1000 };
 
 /// The divisor of the bytes that gives the part which sessions leave to the server.
 const SERVER_DIVISOR: u64 = 8;
