@@ -377,6 +377,21 @@ fn behind_a_proxy_no_password_is_accepted_in_the_clear() {
     }
 }
 
+/// It waited for 5 minutes. A read of this client fails after one.
+#[test]
+fn submission_ends_with_the_time_for_the_login() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = ServerBuilder::new(BINARY)
+        .settings(&dir.path().join("mine.toml"), "[limits]\nlogin_timeout = \"1 s\"\n")
+        .listen("submission=127.0.0.1:0")
+        .start();
+    let mut client = LineClient::connect(server.address("submission")).unwrap();
+    assert!(client.reply().unwrap().starts_with("220 "));
+    let last = client.reply().unwrap();
+    assert!(last.starts_with("421 4.4.2 "), "{last}");
+    assert!(client.line().is_err(), "the connection is closed");
+}
+
 #[test]
 fn a_certificate_that_ends_soon_is_named_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
