@@ -60,6 +60,8 @@ pub struct SmtpOptions {
     pub errors_max: u32,
     /// Wait for a command (RFC 5321 §4.5.3.2.7: at least 5 minutes).
     pub command_within: Duration,
+    /// The same once a user has logged in ([`Role::Submission`]).
+    pub silence_within: Duration,
     /// The whole time for the commands before a message, or before a login: three at their longest
     /// wait. A client that sends nothing else holds its connection no longer.
     pub begin_within: Duration,
@@ -100,6 +102,7 @@ impl SmtpOptions {
             recipients_max: 1000,
             errors_max: 20,
             command_within: Duration::from_secs(300),
+            silence_within: Duration::from_secs(300),
             begin_within: Duration::from_secs(900),
             data_within: Duration::from_secs(180),
             write_within: Duration::from_secs(300),
