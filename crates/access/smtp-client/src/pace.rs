@@ -9,8 +9,8 @@ pub(crate) const BLOCK_WITHIN: Duration = Duration::from_secs(180);
 /// For the greeting, and for replies to MAIL and RCPT: RFC 5321 §4.5.3.2.1 to §4.5.3.2.3.
 pub(crate) const REPLY_WITHIN: Duration = Duration::from_secs(300);
 
-/// The time by which a host must have taken a message, or its envelope. A host that takes a little
-/// at a time, each in its time, would hold the message's memory for days.
+/// The time by which a host must have taken a message, or its envelope. A host that takes a
+/// little at a time, each in its time, would hold the message's memory for days.
 #[derive(Debug)]
 pub(crate) struct Pace(Instant);
 

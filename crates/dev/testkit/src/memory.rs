@@ -3,8 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The system's allocator. It counts the bytes that the whole process holds, and its allocations, so
-/// a test program with it runs one test. A program makes it its `#[global_allocator]`.
+/// The system's allocator. It counts the bytes that the whole process holds, and its allocations,
+/// so a test program with it runs one test. A program makes it its `#[global_allocator]`.
 pub struct CountingAllocator {
     held: AtomicUsize,
     most: AtomicUsize,

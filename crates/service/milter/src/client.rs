@@ -23,8 +23,8 @@ const CHANGES_MAX: usize = 4_000;
 const BODY_MORE_MAX: usize = 16 * 1024 * 1024;
 /// Octets of a recipient that a filter adds or removes, with its brackets. An address has 254.
 const PATH_MAX: usize = 1_024;
-/// The whole conversation about one message, unless a single answer may take longer: a client waits
-/// so long for the reply to its message (RFC 5321 §4.5.3.2.6).
+/// The whole conversation about one message, unless a single answer may take longer: a client
+/// waits so long for the reply to its message (RFC 5321 §4.5.3.2.6).
 const ALL_WITHIN: Duration = Duration::from_secs(600);
 
 /// A filter.

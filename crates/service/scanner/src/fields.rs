@@ -170,7 +170,7 @@ mod tests {
         assert!(applied(&many, "\r\n").len() <= ADDED_MAX + 2);
     }
 
-    /// An answer of four mebibytes could name a million, and each looked through the whole header.
+    /// An answer of four mebibytes could name a million. Each looked through the whole header.
     #[test]
     fn removals_have_a_bound() {
         let mut changes = FieldChanges::default();

@@ -110,8 +110,8 @@ struct Event<'e> {
     busy: Option<i64>,
 }
 
-/// The lines in which the events of a calendar do not differ. They are made once: a message may have
-/// thousands of events, and a hundred thousand properties that are looked through.
+/// The lines in which the events of a calendar do not differ. They are made once: a message may
+/// have thousands of events, and a hundred thousand properties that are looked through.
 struct CommonLines {
     /// Those before the status of an event's time.
     before_status: String,

@@ -21,8 +21,8 @@ use crate::{Envelope, FieldChanges, Scan, Verdict};
 
 /// Octets of an answer: a few hundred symbols with their descriptions are 50 KiB.
 const ANSWER_MAX: usize = 4 << 20;
-/// An octet of an answer takes as long to read as so many octets to copy. So a session reads ordinary
-/// answers itself, and has those over 64 KiB read on another thread.
+/// An octet of an answer takes as long to read as so many octets to copy. So a session reads
+/// ordinary answers itself, and has those over 64 KiB read on another thread.
 const READING_COST: usize = 16;
 /// Characters of a reason that the client gets.
 const REASON_MAX: usize = 200;

@@ -128,8 +128,8 @@ fn fields_come_in_every_form_there_is() {
     assert_eq!(out, format!("{added}X-Older: 3\r\n\r\n"));
 }
 
-/// It was read in one poll of the client's session. There is one other thread here, and it is busy:
-/// what needs it waits.
+/// It was read in one poll of the client's session. There is one other thread here, and it is
+/// busy: what needs it waits.
 #[test]
 fn a_long_answer_is_read_by_another_thread() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();

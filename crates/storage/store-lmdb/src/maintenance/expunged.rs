@@ -27,7 +27,7 @@ const DETACHED_LEN: usize = 2 << 10;
 /// commits gets the difference by UIDs instead.
 const NOTES_MAX: usize = 4_096;
 /// Bytes of a mailbox's notes of expunges that are kept. A client that comes back has all those
-/// since its last visit put together at once, and a note may have a range for every second message.
+/// since its last visit put together at once. A note may have a range for every second message.
 const NOTES_LEN_MAX: usize = 256 << 10;
 
 /// Removes at most `limit` summaries and finished notes.
@@ -135,8 +135,8 @@ fn finish_note(index: &Index, txn: &mut Writing, note: &expunging::RemovalNote) 
     expunged::forget_all(index, txn, note.mailbox)
 }
 
-/// Limits a mailbox's notes of expunges to [`NOTES_MAX`], and to [`NOTES_LEN_MAX`] bytes: if there
-/// is more, the older half is removed.
+/// Limits a mailbox's notes of expunges to [`NOTES_MAX`], and to [`NOTES_LEN_MAX`] bytes: if
+/// there is more, the older half is removed.
 fn forget_old_expunges(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
     let mut notes = Vec::new();
     for note in expunged::notes(index, txn, mailbox)? {
@@ -226,8 +226,8 @@ mod tests {
         NumSet::from_ranges((0..count).map(|n| (2 * n + 1, 2 * n + 1)))
     }
 
-    /// Else a user who expunges every second message of a large mailbox lets each round look for all
-    /// messages that earlier rounds swept, while the commits of all accounts wait.
+    /// Else each round looks for all messages that earlier rounds swept, and the commits of all
+    /// accounts wait. A user may have expunged every second message of a large mailbox.
     #[test]
     fn a_note_shrinks_with_each_round() {
         let dir = tempfile::tempdir().unwrap();
