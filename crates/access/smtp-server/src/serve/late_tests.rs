@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use posthaste_testkit::Piped;
+
 use super::test_service::{MINUTE, Talk, service_with_ana};
 use super::*;
 use crate::SmtpOptions;
