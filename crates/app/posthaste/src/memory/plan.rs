@@ -31,10 +31,9 @@
 //!                                   of a mailbox. They have a quarter of what is left
 //! ```
 //!
-//! A mailbox that has no room there is not opened. The first thousand messages of each do not
-//! count, so a connection may add 29 KB. A mailbox that grows while it is open counts its growth,
-//! and is not refused. `limits.account_messages` bounds it. Retention, renewals and the search
-//! index each have one mailbox open at a time, whether or not there is room.
+//! A mailbox that has no room there is not opened, and an open one gets no more messages. The first
+//! thousand messages of each do not count, so a connection may add 29 KB. Retention, renewals and
+//! the search index each have one mailbox open at a time, whether or not there is room.
 //!
 //! The largest old view of each account has no bound of its own. It takes as much as the newest
 //! one did, and twice that while a report is sent. "auto" of `limits.account_messages` lets all
