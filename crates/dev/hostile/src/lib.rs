@@ -14,6 +14,7 @@
 //! and `scripts/fuzz-sessions --times`, where nothing else runs on the machine.
 
 mod attacks;
+mod corpus;
 mod gate;
 mod gauge;
 mod neighbour;
@@ -23,6 +24,7 @@ mod stage;
 mod times;
 
 pub use attacks::{ATTACKS, Attack};
+pub use corpus::{HostileMessage, hostile_messages};
 pub use gate::{Closed, Gate};
 pub use gauge::Gauge;
 pub use neighbour::Neighbour;
