@@ -15,7 +15,7 @@ use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, Speci
 
 use crate::conversions::stored_plainly;
 use crate::error::DeliveryError;
-use crate::memory::{FINISHED_BYTES_DEFAULT, INLINE_LEN_MAX, SUMMARY_WITHIN, one_share};
+use crate::memory::{FINISHED_BYTES_DEFAULT, INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryTurns, one_share};
 use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
 
 /// Makes a message's summary.
@@ -94,6 +94,8 @@ pub struct Delivery {
     pub(crate) summaries: ByteBudget,
     /// Memory for summaries that are made and not stored yet.
     pub(crate) finished: ByteBudget,
+    /// For summaries that find no memory there and must not wait for it.
+    pub(crate) summary_turns: SummaryTurns,
     quotas: Arc<Quotas>,
     /// For decoding what URLs name: one for each account.
     pub(crate) url_permits: KeyedSemaphore<[u8; 16]>,
@@ -110,6 +112,7 @@ impl Delivery {
     pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
         let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
         let finished = one_share(ByteBudget::new(FINISHED_BYTES_DEFAULT));
+        let summary_turns = SummaryTurns::new();
         let quotas = Arc::new(Quotas::new(store.clone()));
         let url_permits = KeyedSemaphore::new(compute_threads(), 1);
         Self {
@@ -119,6 +122,7 @@ impl Delivery {
             summarize: crate::summarize,
             summaries,
             finished,
+            summary_turns,
             quotas,
             url_permits,
         }

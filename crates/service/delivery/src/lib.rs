@@ -64,7 +64,7 @@ pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
 pub use held_messages::{HeldMessages, Holding, LargeMessage};
 pub use import::{ImportError, ImportOptions, ImportReport};
-pub use memory::SummaryMemory;
+pub use memory::{SummaryMemory, summaries_beside};
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use prepared::{NewMessage, Prepared, SummariesHeld};

@@ -5,10 +5,18 @@
 //! before it holds any of it, and work that makes a summary waits for nothing. The copy of a
 //! message that was verified counts for the first, too, while it waits: so each wait has a
 //! deadline.
+//!
+//! A script holds the summary of its message while the mail that it sends is delivered. If that
+//! mail waited for the second budget, two scripts could wait for each other. It takes what is
+//! free there. If nothing is free, it waits for a turn ([`SummaryTurns`]), and is not counted. So
+//! beside the budget there is one summary for each step of a message through scripts. One more is
+//! of what is stored next.
 
 use std::time::Duration;
 
-use posthaste_net::ByteBudget;
+use posthaste_mime_summary::summary_len_max;
+use posthaste_net::{ByteBudget, KeyedPermit, KeyedSemaphore};
+use posthaste_store::compressed::Compression;
 
 /// A message over this is summarised on a blocking thread, so that no session on the same runtime
 /// thread waits for it. Usual mail of this size takes 0.1 ms, and one of nothing but empty parts
@@ -30,12 +38,61 @@ pub(crate) fn one_share(budget: ByteBudget) -> ByteBudget {
 /// thousand usual ones.
 pub(crate) const FINISHED_BYTES_DEFAULT: usize = 128 << 20;
 
-/// Whether a delivery waits for memory for its summary.
+/// The number of turns: those of the steps, and that of what is stored next.
+const TURNS: usize = SummaryMemory::STEPS_MAX + 1;
+
+/// Bytes that a message of this many octets has in memory beside itself, until it is stored: its
+/// summary, and its compressed body.
+pub(crate) fn until_stored_max(octets: usize, compress: Compression) -> usize {
+    let compressed = if compress == Compression::Zstd { octets } else { 0 };
+    summary_len_max(octets).saturating_add(compressed)
+}
+
+/// Bytes of summaries that are held at most beside the memory for them, if the largest message
+/// has this many octets.
+pub fn summaries_beside(message_len: usize, compress: Compression) -> usize {
+    TURNS.saturating_mul(until_stored_max(message_len, compress))
+}
+
+/// How a summary gets its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryMemory {
-    /// The delivery waits, and the memory is held until the message is stored.
+    /// The caller holds no other summary. It waits for memory, and holds that until the message
+    /// is stored.
     Counted,
-    /// The caller holds the summary of another message, which a script sends on. A holder of this
-    /// memory must not wait for more of it (deadlock), so this summary is not counted.
-    BesideOthers,
+    /// Scripts and groups of this server have sent the message on this many times. The scripts
+    /// among them hold the summaries of their messages meanwhile.
+    SentOn(usize),
+    /// The message is stored next, and causes no other one before: a script files it, or it goes
+    /// into the queue. The caller may hold other summaries.
+    Last,
+}
+
+impl SummaryMemory {
+    /// Steps through scripts and groups that have a turn each. No message goes through more.
+    pub const STEPS_MAX: usize = 9;
+
+    /// The number of its turn. The holder of a turn waits only for later ones.
+    fn turn(self) -> usize {
+        match self {
+            Self::Counted => 0,
+            Self::SentOn(steps) => steps.min(Self::STEPS_MAX),
+            Self::Last => TURNS,
+        }
+    }
+}
+
+/// Turns to hold a summary that is not counted: one at a time of each number.
+#[derive(Clone)]
+pub(crate) struct SummaryTurns(KeyedSemaphore<usize>);
+
+impl SummaryTurns {
+    pub(crate) fn new() -> Self {
+        Self(KeyedSemaphore::new(TURNS, 1))
+    }
+
+    /// Waits for a turn; `None` if that takes too long.
+    pub(crate) async fn take(&self, memory: SummaryMemory) -> Option<KeyedPermit<usize>> {
+        self.0.acquire_within(memory.turn(), SUMMARY_WITHIN).await
+    }
 }

@@ -4,12 +4,13 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::Flag;
 use posthaste_mime_summary::{SUMMARY_LEN_MAX, summary_len_max};
-use posthaste_net::{BytePermit, Holder};
+use posthaste_net::{BytePermit, Holder, KeyedPermit};
 use posthaste_store::IncomingMessage;
+use posthaste_store::compressed::Compression;
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN};
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory, until_stored_max};
 
 /// The divisor of the memory that gives the part for one command's summaries.
 const COMMAND_SHARE: usize = 4;
@@ -39,12 +40,23 @@ pub struct Prepared {
 
 /// Memory of summaries that are not stored yet; given back when dropped.
 #[derive(Debug)]
-pub struct SummariesHeld(BytePermit);
+pub struct SummariesHeld(Held);
+
+#[derive(Debug)]
+enum Held {
+    /// Bytes of the budget.
+    Bytes(BytePermit),
+    /// A turn without any.
+    Turn { _until_stored: KeyedPermit<usize> },
+}
 
 impl SummariesHeld {
     /// The summaries are made; they take this memory.
     pub(crate) fn take(&self, bytes: usize) {
-        self.0.shrink_to(bytes);
+        match &self.0 {
+            Held::Bytes(permit) => permit.shrink_to(bytes),
+            Held::Turn { .. } => {}
+        }
     }
 }
 
@@ -92,17 +104,111 @@ impl Delivery {
         match permit.grow_to_within(wanted, SUMMARY_WITHIN).await {
             Ok(()) => {
                 permit.complete();
-                Ok(SummariesHeld(permit))
+                Ok(SummariesHeld(Held::Bytes(permit)))
             }
             Err(_) => Err(DeliveryError::Busy),
         }
+    }
+
+    /// Memory for a summary of this many bytes, of a caller that may hold others: at once, or a
+    /// turn without any.
+    pub(crate) async fn room_beside_others(
+        &self,
+        bytes: usize,
+        memory: SummaryMemory,
+    ) -> Result<SummariesHeld, DeliveryError> {
+        let permit = self.finished.begin(Holder::Account([0; 16]));
+        if permit.grow_to(bytes.min(self.finished.largest())).is_ok() {
+            permit.complete();
+            return Ok(SummariesHeld(Held::Bytes(permit)));
+        }
+        drop(permit);
+        let turn = self.summary_turns.take(memory).await.ok_or(DeliveryError::Busy)?;
+        Ok(SummariesHeld(Held::Turn { _until_stored: turn }))
+    }
+
+    /// Memory for the summary of a message that clients see with this many octets. Hold it until
+    /// the message is stored.
+    #[boxed]
+    pub async fn room_for_message(
+        &self,
+        octets: usize,
+        memory: SummaryMemory,
+    ) -> Result<SummariesHeld, DeliveryError> {
+        let bytes = until_stored_max(octets, self.options().compress);
+        match memory {
+            SummaryMemory::Counted => self.room_for_finished(bytes).await,
+            SummaryMemory::SentOn(_) | SummaryMemory::Last => self.room_beside_others(bytes, memory).await,
+        }
+    }
+
+    /// A message ready for a mailbox, as [`Delivery::incoming`] makes it, and the memory of its
+    /// summary. Hold that until the message is stored.
+    #[boxed]
+    pub async fn incoming_held(
+        &self,
+        message: NewMessage,
+        memory: SummaryMemory,
+    ) -> Result<(IncomingMessage, SummariesHeld), DeliveryError> {
+        let NewMessage { bytes, flags, date } = message;
+        self.check_size(bytes.len())?;
+        let held = self.room_for_message(bytes.len(), memory).await?;
+        let message = self.incoming(bytes, flags, date).await?;
+        self.take_room(&held, &message);
+        Ok((message, held))
+    }
+
+    /// The summary and the body are made: memory is held only for them from now on.
+    pub(crate) fn take_room(&self, held: &SummariesHeld, message: &IncomingMessage) {
+        let stored = if self.options().compress == Compression::Zstd { message.bytes.len() } else { 0 };
+        held.take(message.summary.len() + stored);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::Pin;
+    use std::task::Poll;
+
+    use posthaste_net::ByteBudget;
+
     use super::*;
     use crate::tests::delivery;
+
+    async fn waits(work: Pin<&mut impl Future>) -> bool {
+        let mut work = work;
+        poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await
+    }
+
+    /// Nothing bounded the summaries of mail that scripts send on, nor those of the queue.
+    #[tokio::test]
+    async fn without_memory_one_summary_of_each_step_is_held() {
+        let (delivery, _ana) = delivery().await;
+        let budget = ByteBudget::new(1 << 20);
+        let delivery = delivery.with_finished(budget.clone());
+        let incoming = |memory| {
+            let bytes = Bytes::from_static(b"Subject: x\r\n\r\nx\r\n");
+            delivery.incoming_held(NewMessage { bytes, flags: Vec::new(), date: None }, memory)
+        };
+        let (message, counted) = incoming(SummaryMemory::SentOn(1)).await.unwrap();
+        assert_eq!(budget.available(), (1 << 20) - message.summary.len());
+        drop(counted);
+        let all = delivery.room_for_finished(1 << 20).await.unwrap();
+        for memory in [SummaryMemory::SentOn(1), SummaryMemory::SentOn(2), SummaryMemory::Last] {
+            let first = incoming(memory).await.unwrap();
+            let mut second = std::pin::pin!(incoming(memory));
+            assert!(waits(second.as_mut()).await, "{memory:?}");
+            // The turn of another step is free.
+            drop(delivery.room_for_message(1, SummaryMemory::SentOn(3)).await.unwrap());
+            drop(first);
+            second.await.unwrap();
+        }
+        let mut counted = std::pin::pin!(incoming(SummaryMemory::Counted));
+        assert!(waits(counted.as_mut()).await);
+        drop(all);
+        counted.await.unwrap();
+    }
 
     /// Each message allocated and moved the state of conversions and of other threads.
     #[tokio::test]

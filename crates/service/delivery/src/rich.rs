@@ -26,7 +26,7 @@ use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient};
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
-use posthaste_mime_summary::{Structure, summary_len_max};
+use posthaste_mime_summary::Structure;
 use posthaste_net::{BytePermit, Holder, on_compute_thread};
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
@@ -38,7 +38,7 @@ use crate::conversions::{
 };
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory};
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory, until_stored_max};
 use crate::prepared::SummariesHeld;
 use crate::summarize::{of_structure, structure_unless_rich};
 
@@ -273,7 +273,7 @@ impl Delivery {
             let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored, &rich.mime));
             others.extend(stored.map(|stored| (shape, stored)));
         }
-        self.take_room(held.as_ref(), &first);
+        held.iter().for_each(|held| self.take_room(held, &first));
         Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: held })
     }
 
@@ -287,7 +287,7 @@ impl Delivery {
         held: Option<SummariesHeld>,
     ) -> StoredForms {
         let enriched = enriched.map(|stored| (Shape::Enriched, self.stored_as(&first, stored, bytes)));
-        self.take_room(held.as_ref(), &first);
+        held.iter().for_each(|held| self.take_room(held, &first));
         let (default, others) = (self.options().format, enriched.into_iter().collect());
         StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: held }
     }
@@ -311,27 +311,20 @@ impl Delivery {
         }
     }
 
-    /// Memory for the summary of a message that clients see with this many octets. A compressed
-    /// body is in memory as well as the message.
+    /// Memory for the summary of a message that clients see with this many octets.
     async fn room_for_forms(
         &self,
         seen: usize,
         memory: SummaryMemory,
     ) -> Result<Option<SummariesHeld>, DeliveryError> {
-        let compressed = if self.options().compress == Compression::Zstd { seen } else { 0 };
         match memory {
             SummaryMemory::Counted => {
-                self.room_for_finished(summary_len_max(seen) + compressed).await.map(Some)
+                let bytes = until_stored_max(seen, self.options().compress);
+                self.room_for_finished(bytes).await.map(Some)
             }
-            SummaryMemory::BesideOthers => Ok(None),
-        }
-    }
-
-    /// The summary and the body are made: memory is held only for them from now on.
-    fn take_room(&self, held: Option<&SummariesHeld>, first: &IncomingMessage) {
-        let stored = if self.options().compress == Compression::Zstd { first.bytes.len() } else { 0 };
-        if let Some(held) = held {
-            held.take(first.summary.len() + stored);
+            SummaryMemory::SentOn(_) | SummaryMemory::Last => {
+                self.room_for_message(seen, memory).await.map(Some)
+            }
         }
     }
 

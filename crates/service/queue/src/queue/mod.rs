@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_delivery::Delivery;
+use posthaste_delivery::{Delivery, NewMessage, SummaryMemory};
 use posthaste_directory::unix_time;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet, Uid};
 use posthaste_net::freed_elsewhere;
@@ -170,11 +170,13 @@ impl Queue {
         let records: u64 = parts.iter().map(|part| record_charge(item::octets(&part.recipients))).sum();
         self.check_room(parts.len() as u64, payer.as_ref()).await?;
         let reserved = self.reserve(payer, size + records).await?;
-        let incoming = self.delivery.incoming(message, Vec::new(), None).await?;
+        let message = NewMessage { bytes: message, flags: Vec::new(), date: None };
+        let (incoming, held) = self.delivery.incoming_held(message, SummaryMemory::Last).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
         let messages = vec![incoming; parts.len()];
         let appended = self.destination().append(messages).await?;
+        drop(held);
         let now = unix_time::signed(self.store().unix_ms() / 1000);
         let mut items = Vec::with_capacity(parts.len());
         for (part, uid) in parts.into_iter().zip(&appended.uids) {
