@@ -14,6 +14,7 @@ use crate::error::{DirectoryError, Result};
 use crate::forward;
 use crate::group::refuse_group;
 use crate::hashing::HashShare;
+use crate::own_limits;
 use crate::password::{self, Credentials};
 use crate::record::{self, Stored};
 use crate::records::{TRIES, parse_address};
@@ -47,6 +48,7 @@ impl Directory {
                 command_limits: new.command_limits,
                 quota_mailboxes: new.quota_mailboxes,
                 folder_limits: new.folder_limits,
+                own_limits: own_limits::boxed(new.own_limits),
                 format: new.format,
                 keep_original: new.keep_original,
                 disabled: false,
@@ -139,6 +141,7 @@ impl Directory {
                 let folders = &mut account.folder_limits;
                 folders.warn = change.folder_warn.unwrap_or(folders.warn);
                 folders.max = change.folder_max.unwrap_or(folders.max);
+                account.own_limits = own_limits::boxed(change.own_limits.of(account.own_limits.as_deref()));
                 account.format = change.format.unwrap_or(account.format);
                 account.keep_original = change.keep_original.unwrap_or(account.keep_original);
                 account.disabled = change.disabled.unwrap_or(account.disabled);

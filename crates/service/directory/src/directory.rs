@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_recursion::async_recursion as boxed;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
+use posthaste_net::Accounts;
 use posthaste_store::Engine;
 use tokio::sync::OnceCell;
 
@@ -194,6 +195,12 @@ impl Directory {
     /// A hold on what a login rests on, as the account's record was read then.
     pub fn lease(&self, login: &Login) -> Lease {
         self.leases.give(login)
+    }
+
+    /// Has the limits of sessions follow the records of their accounts, while
+    /// [`Self::watch_accounts`] runs.
+    pub fn renew_limits(&self, limits: Accounts) {
+        self.leases.renew_limits(limits);
     }
 
     /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two

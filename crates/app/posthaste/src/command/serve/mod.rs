@@ -244,6 +244,7 @@ impl Background {
         let foreign = async move { foreign.watch_foreign(pause).await };
         let foreign = tokio::spawn(Metered::background(metrics(), "watch", foreign));
         let accounts = Arc::clone(&opened.directory);
+        accounts.renew_limits(budgets.accounts.clone());
         let account_poll_pause = account_poll_pause(opened);
         let accounts = async move { accounts.watch_accounts(account_poll_pause).await };
         let accounts = tokio::spawn(Metered::background(metrics(), "watch", accounts));
