@@ -71,6 +71,7 @@ mod orphans;
 mod own_limits;
 mod parsed;
 mod password;
+mod postmaster;
 mod recent;
 mod record;
 mod records;

@@ -7,6 +7,7 @@ mod listeners;
 pub mod metrics;
 mod outgoing;
 mod policies;
+mod postmaster;
 mod request_head;
 mod services;
 
@@ -237,6 +238,7 @@ struct Background(Vec<AbortHandle>);
 
 impl Background {
     fn start(config: &Config, opened: &Opened, budgets: &Budgets, certificates: &Certificates) -> Self {
+        postmaster::look_up(config, opened);
         let foreign = opened.store.clone();
         let pause =
             if opened.store.engine().epoch().is_some() { FOREIGN_POLL_PAUSE } else { CLUSTER_POLL_PAUSE };
@@ -421,6 +423,7 @@ impl Server {
         for key in waiting {
             tracing::warn!(key, "this setting has changed: it takes effect at the next start of the server");
         }
+        postmaster::look_up(&config, &self.opened);
         listeners.replace(services, &config, &plan);
         (self.config, self.plan, self.filter) = (config, plan, filter);
         listeners.set(&self.wanted(), bound);
