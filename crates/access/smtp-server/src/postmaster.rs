@@ -15,8 +15,8 @@ pub struct PostmasterNames<'o> {
     pub configured: Option<&'o str>,
 }
 
-/// Where to look in place of a postmaster's address that nobody has. The first that takes mail gets
-/// it.
+/// Where to look in place of a postmaster's address that nobody has. The first that takes mail
+/// gets it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Substitutes {
     /// Addresses of the same postmaster.

@@ -140,9 +140,9 @@ impl Directory {
         self.groups.target(address)
     }
 
-    /// Finds the account that gets the mail of the postmaster of these domains (in normal form), if
-    /// nobody has that address. The first domain with accounts counts. `None` if no account takes
-    /// such mail.
+    /// Finds the account that gets the mail of the postmaster of these domains (in normal form),
+    /// if nobody has that address. The first domain with accounts counts. `None` if no account
+    /// takes such mail.
     pub fn postmaster<'a>(&'a self, domains: &'a [String]) -> BoxFuture<'a, Result<Option<Recipient>>> {
         self.postmasters.find(domains)
     }

@@ -1,5 +1,5 @@
-//! The limits that an account has of its own, in place of the server's: in its record, and changes
-//! of them.
+//! The limits that an account has of its own, in place of the server's: in its record, and
+//! changes of them.
 
 use std::collections::BTreeMap;
 

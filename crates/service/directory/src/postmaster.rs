@@ -28,13 +28,14 @@ use crate::record::{ACCOUNT_PREFIX, Stored};
 use crate::records::{Records, parse_address};
 use crate::resolve::Recipient;
 
-/// Accounts that are read before others get a turn, a millisecond of work. A directory with no more
-/// is small.
+/// Accounts that are read before others get a turn, a millisecond of work. A directory with no
+/// more is small.
 const PAGE: usize = 256;
 /// Octets of the records that are in memory at a time.
 const PAGE_OCTETS: usize = 256 << 10;
-/// Domains whose outcome is kept, in some three megabytes if all names are as long as they may be.
-/// The others count as domains without accounts.
+/// Domains whose outcome is kept, in some three megabytes if all names are as long as they may
+/// be. The memory plan has them in the part of the program itself. The others count as domains
+/// without accounts.
 const DOMAINS_MAX: usize = 4096;
 /// How long a survey is kept that may have changed.
 const KEPT_FOR: Duration = Duration::from_secs(60);
@@ -78,12 +79,18 @@ impl Survey {
     fn note(&mut self, account: &Account) {
         let Some(candidate) = Candidate::of(account) else { return };
         if let Some(domain) = account.domain() {
+            let has_room = self.of_domains.len() < DOMAINS_MAX;
             match self.of_domains.get_mut(domain) {
-                Some(best) if candidate < *best => *best = candidate.clone(),
-                None if self.of_domains.len() < DOMAINS_MAX => {
-                    self.of_domains.insert(domain.to_owned(), candidate.clone());
+                Some(best) => {
+                    if candidate < *best {
+                        *best = candidate.clone();
+                    }
                 }
-                _ => {}
+                None => {
+                    if has_room {
+                        self.of_domains.insert(domain.to_owned(), candidate.clone());
+                    }
+                }
             }
         }
         if self.of_all.as_ref().is_none_or(|best| candidate < *best) {
@@ -124,8 +131,8 @@ impl Postmasters {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// The account that gets the mail of the postmaster of these domains, which are in normal form.
-    /// The first of them that has accounts counts. `None` if no account takes such mail.
+    /// The account that gets the mail of the postmaster of these domains, which are in normal
+    /// form. The first of them that has accounts counts. `None` if no account takes such mail.
     #[boxed]
     pub async fn find(&self, domains: &[String]) -> Result<Option<Recipient>> {
         let mut old = None;

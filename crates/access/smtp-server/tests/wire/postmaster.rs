@@ -7,7 +7,8 @@ use tokio::net::TcpStream;
 
 use crate::talk::{ANA, PASSWORD, Server, Setup, Talk};
 
-/// A server of `example.org` for this kind of client, with this setting. Ana is its administrator.
+/// A server of `example.org` for this kind of client, with this setting. Ana is its
+/// administrator.
 async fn server(role: Role, postmaster: Option<&str>) -> Server {
     let mut setup = Setup::new(role);
     setup.options.domain = Some("example.org".to_owned());

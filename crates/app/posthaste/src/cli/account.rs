@@ -159,7 +159,7 @@ pub struct Settings {
     #[arg(long, value_name = "COUNT", value_parser = folder_limit)]
     pub folder_warn: Option<FolderLimit>,
     #[command(flatten)]
-    pub own_limits: OwnLimits,
+    pub own_limits: Box<OwnLimits>,
     /// Whether the account may set the quotas of all accounts of its domain by IMAP (SETQUOTA).
     #[arg(long, value_name = "BOOL")]
     pub sets_quotas: Option<bool>,

@@ -9,8 +9,8 @@ use crate::config::ACCOUNT_BYTES_LEAST;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct OwnLimits {
-    /// The largest number of its connections at once, over all protocols with a login; 0: no limit;
-    /// `default`: the configuration's `limits.account_connections`. It is at most half of
+    /// The largest number of its connections at once, over all protocols with a login; 0: no
+    /// limit; `default`: the configuration's `limits.account_connections`. It is at most half of
     /// `limits.connections`. Beyond it, logins are refused.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub connections: Option<OwnLimit>,
@@ -41,9 +41,9 @@ pub struct OwnLimits {
     /// The same limit for a day, in place of `limits.submitted_recipients_per_day`.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub submitted_recipients_per_day: Option<OwnLimit>,
-    /// The messages that its forward and its Sieve script may send to other domains in an hour; 0:
-    /// no limit; `default`: the configuration's `limits.sent_on_messages_per_hour`. Beyond it, mail
-    /// stays in its mailbox.
+    /// The messages that its forward and its Sieve script may send to other domains in an hour;
+    /// 0: no limit; `default`: the configuration's `limits.sent_on_messages_per_hour`. Beyond it,
+    /// mail stays in its mailbox.
     #[arg(long, value_name = "COUNT", value_parser = count)]
     pub sent_on_messages_per_hour: Option<OwnLimit>,
     /// The same limit for a day, in place of `limits.sent_on_messages_per_day`.

@@ -58,8 +58,8 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let addresses = !alias.is_empty() || !remove_alias.is_empty();
             if change == AccountChange::default() && !addresses && !forwards && certificates.is_empty() {
                 return Err(Failure::Usage(
-                    "nothing to set; say --quota, --messages, --mailboxes, --message-limit, --save-limit, --format, --keep-original, --sets-quotas, --disable, --enable, --alias, \
-                     --remove-alias, a limit such as --connections, --forward, --no-forward, --certificate or --remove-certificate"
+                    "nothing to set; say --quota, --messages, --mailboxes, --message-limit, --save-limit, --format, --keep-original, --sets-quotas, --disable, --enable, --alias, a limit such as --connections, \
+                     --remove-alias, --forward, --no-forward, --certificate or --remove-certificate"
                         .into(),
                 ));
             }

@@ -1,5 +1,5 @@
-//! Limits that one account has in place of the configuration's: from the command that sets them to
-//! its sessions.
+//! Limits that one account has in place of the configuration's: from the command that sets them
+//! to its sessions.
 
 use std::process::Output;
 use std::time::{Duration, Instant};

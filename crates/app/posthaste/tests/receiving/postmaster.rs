@@ -1,5 +1,5 @@
-//! Mail for postmasters whose address nobody has, on each listener (RFC 5321 §4.5.1): who gets it,
-//! and what the administrator sees.
+//! Mail for postmasters whose address nobody has, on each listener (RFC 5321 §4.5.1): who gets
+//! it, and what the administrator sees.
 
 use std::path::PathBuf;
 use std::process::Command;

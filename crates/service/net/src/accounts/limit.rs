@@ -1,4 +1,5 @@
-//! The limits of accounts: those of the server for all, and those that one account has of its own.
+//! The limits of accounts: those of the server for all, and those that one account has of its
+//! own.
 
 use super::rate::{DAY, HOUR, MINUTE, Rate};
 

@@ -136,8 +136,8 @@ impl Accounts {
         self.0.copies.clear();
     }
 
-    /// The record of an account has changed: its own limits hold from now on, for sessions that are
-    /// open too. If they are others than before, the use under the old ones is forgotten.
+    /// The record of an account has changed: its own limits hold from now on, for sessions that
+    /// are open too. If they are others than before, the use under the old ones is forgotten.
     pub fn renew(&self, account: LimitedAccount<'_>) {
         if let Some(usage) = self.known().accounts.get(&account.id) {
             usage.take_own(account);
