@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use posthaste_directory::Network;
 
+use crate::postmaster::PostmasterNames;
+
 /// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -48,6 +50,10 @@ pub struct SmtpOptions {
     /// The domain of the first account, which may be another than our name's: a bare `postmaster`
     /// is looked for there as well (RFC 5321 §4.5.1).
     pub domain: Option<String>,
+    /// The address that gets mail for a postmaster whose address nobody has: of an account, an
+    /// alias or a group. If it takes no mail, or without one, an account does:
+    /// [`posthaste_directory::Directory::postmaster`].
+    pub postmaster: Option<String>,
     /// Octets of the largest message taken (RFC 1870 §4), without the headers we add. The sink's
     /// own limit counts if it is lower.
     pub message_size_max: usize,
@@ -98,6 +104,7 @@ impl SmtpOptions {
         Self {
             host: host.into(),
             domain: None,
+            postmaster: None,
             message_size_max: 64 * 1024 * 1024,
             recipients_max: 1000,
             errors_max: 20,
@@ -114,6 +121,17 @@ impl SmtpOptions {
             relays_to_addresses: false,
             relay_domains: HashSet::new(),
             trusted_networks: Vec::new(),
+        }
+    }
+}
+
+impl SmtpOptions {
+    /// The names that decide who the postmaster is.
+    pub(crate) fn postmaster_names(&self) -> PostmasterNames<'_> {
+        PostmasterNames {
+            host: &self.host,
+            domain: self.domain.as_deref(),
+            configured: self.postmaster.as_deref(),
         }
     }
 }

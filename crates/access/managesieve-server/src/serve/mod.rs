@@ -327,7 +327,7 @@ impl Driver {
     fn logged_in(&mut self, login: Login) -> Next {
         let account = &login.account;
         let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
-        let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+        let Some(share) = accounts.admit(account.limited(), peer) else {
             let text = "Your account has too many connections; close some of them and try again";
             Reply::no(text).with_code("TRYLATER").print(&mut self.output);
             return Next::Command;

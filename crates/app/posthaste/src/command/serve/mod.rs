@@ -7,6 +7,7 @@ mod listeners;
 pub mod metrics;
 mod outgoing;
 mod policies;
+mod postmaster;
 mod request_head;
 mod services;
 
@@ -243,6 +244,7 @@ struct Background(Vec<AbortHandle>);
 
 impl Background {
     fn start(config: &Config, opened: &Opened, budgets: &Budgets, certificates: &Certificates) -> Self {
+        postmaster::look_up(config, opened);
         let foreign = opened.store.clone();
         let pause =
             if opened.store.engine().epoch().is_some() { FOREIGN_POLL_PAUSE } else { CLUSTER_POLL_PAUSE };
@@ -250,6 +252,7 @@ impl Background {
         let foreign = async move { foreign.watch_foreign(pause).await };
         let foreign = tokio::spawn(Metered::background(metrics(), "watch", foreign));
         let accounts = Arc::clone(&opened.directory);
+        accounts.renew_limits(budgets.accounts.clone());
         let account_poll_pause = account_poll_pause(opened);
         let accounts = async move { accounts.watch_accounts(account_poll_pause).await };
         let accounts = tokio::spawn(Metered::background(metrics(), "watch", accounts));
@@ -426,6 +429,7 @@ impl Server {
         for key in waiting {
             tracing::warn!(key, "this setting has changed: it takes effect at the next start of the server");
         }
+        postmaster::look_up(&config, &self.opened);
         listeners.replace(services, &config, &plan);
         (self.config, self.plan, self.filter) = (config, plan, filter);
         listeners.set(&self.wanted(), bound);

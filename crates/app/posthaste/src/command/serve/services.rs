@@ -363,6 +363,7 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
         relays_to_addresses: config.relay.to_addresses,
         message_size_max: usize::try_from(config.limits.message_len()).unwrap_or(usize::MAX),
         domain: Some(config.domain.clone()),
+        postmaster: config.postmaster(),
         plaintext_auth: plaintext_auth(config.login.plaintext),
         plaintext_scram: plaintext_auth(config.login.scram),
         sender: match config.submission.sender {
