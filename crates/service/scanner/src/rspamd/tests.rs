@@ -124,8 +124,19 @@ fn fields_come_in_every_form_there_is() {
     let message =
         Bytes::from_static(b"X-Old: 1\r\nX-Spam: No\r\nX-Older: 1\r\nX-Older: 2\r\nX-Older: 3\r\n\r\n");
     let out = String::from_utf8(fields.applied(&message, 0).to_vec()).unwrap();
-    let added = "X-A: one\r\nX-B: two\r\nX-C: three\r\nX-C: four\r\nX-Spam: Yes\r\n";
+    let added = "X-Spam: Yes\r\nX-A: one\r\nX-B: two\r\nX-C: three\r\nX-C: four\r\n";
     assert_eq!(out, format!("{added}X-Older: 3\r\n\r\n"));
+}
+
+/// Fields with texts of the message may take all the room: 18 of these do.
+#[test]
+fn the_mark_of_junk_has_room_beside_any_fields() {
+    let values = vec!["x".repeat(900); 20];
+    let json = serde_json::json!({"action": "add header", "milter": {"add_headers": {"X-A": values}}});
+    let fields = read(&json.to_string()).unwrap().fields;
+    let out = fields.applied(&Bytes::from_static(b"X-Spam: No\r\n\r\n"), 0);
+    assert!(out.starts_with(b"X-Spam: Yes\r\nX-A: "), "{}", out.escape_ascii());
+    assert_eq!(fields.ignored(), 2);
 }
 
 /// It was read in one poll of the client's session.
