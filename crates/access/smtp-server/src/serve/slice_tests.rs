@@ -64,10 +64,9 @@ async fn a_long_header_is_read_on_another_thread() {
         // A CR without LF: nothing else is done with it.
         let message = format!("A: b\rc\r\n{}", " x\r\n".repeat(parts));
         let authors = format!("From: {}\r\n", "a@b, ".repeat(parts));
-        for (talk, message, looks, refusal) in [
-            (&mut of_host, message, looks, "550 5.6.0 "),
-            (&mut of_user, authors, 2 * looks, "550 5.7.1 "),
-        ] {
+        for (talk, message, looks, refusal) in
+            [(&mut of_host, message, looks, "550 5.6.0 "), (&mut of_user, authors, 2 * looks, "550 5.7.1 ")]
+        {
             talk.ask("MAIL FROM:<ana@example.org>", "250 ").await;
             talk.ask("RCPT TO:<ana@example.org>", "250 ").await;
             talk.ask("DATA", "354 ").await;
