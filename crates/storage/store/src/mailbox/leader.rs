@@ -222,6 +222,8 @@ impl MailboxState {
                     let mut alone = vec![intent];
                     let outcome = self.commit_batch(&mut alone, &mut backoff).await;
                     finish(alone, outcome);
+                    // One that found no memory has looked at all mailboxes that count.
+                    tokio::task::yield_now().await;
                 }
             }
             outcome => finish(batch, outcome),

@@ -2,6 +2,8 @@
 
 use std::sync::Weak;
 
+use futures_util::FutureExt as _;
+
 use super::*;
 use crate::engine::Epoch;
 use crate::head::MailboxHead;
@@ -283,6 +285,32 @@ async fn a_copy_or_move_into_an_open_mailbox_without_room_changes_nothing() {
         source.move_to(&one, &store.destination(id)).await.unwrap();
         assert_eq!((source.view().exists(), open.view().exists(), counted(&store)), (4, 309, 299 * 29));
     }
+}
+
+/// Each of them looks at all mailboxes that count, which takes milliseconds if these are many.
+#[tokio::test]
+async fn changes_that_find_no_room_are_refused_with_pauses() {
+    const CHANGES: usize = 20;
+    let options = StoreOptions { open_views_bytes: 1, ..StoreOptions::default() };
+    let store = Store::new(Arc::new(MemoryEngine::new()), options);
+    let open = store.open_for(AccountId(new_id()), closed(&store, 10).await).await.unwrap();
+    let lead = open.state.take_lead().await.unwrap();
+    let mut appends: Vec<_> = (0..CHANGES).map(|_| open.append(new(1))).collect();
+    assert!(appends.iter_mut().all(|append| append.as_mut().now_or_never().is_none()));
+    // A task of its own tries all of them together, then one by one.
+    resign(lead).await;
+    let mut pauses = 0;
+    for append in &mut appends {
+        let refused = loop {
+            match append.as_mut().now_or_never() {
+                Some(outcome) => break outcome,
+                None => pauses += 1,
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!(is_refused(refused));
+    }
+    assert!(pauses >= CHANGES, "{pauses} pauses");
 }
 
 /// What was not stored counts nothing.
