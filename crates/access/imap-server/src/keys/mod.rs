@@ -148,29 +148,33 @@ impl CacheState {
     }
 
     /// Keeps it, and removes what was used longest ago. A table that is too large is not kept.
-    /// Results are removed before tables.
-    fn put(&mut self, mailbox: MailboxId, mut cached: Cached, bytes_max: usize) {
+    /// Results are removed before tables. Returns what is not kept, to be freed without the lock.
+    #[must_use]
+    fn put(&mut self, mailbox: MailboxId, mut cached: Cached, bytes_max: usize) -> Vec<Cached> {
+        let mut left = Vec::new();
         if cached.table.memory_bytes() > bytes_max {
-            cached.table = Table::default();
+            left.push(Cached { table: std::mem::take(&mut cached.table), ..Cached::default() });
         }
         while cached.memory_bytes() > bytes_max && !cached.results.is_empty() {
-            cached.results.remove(0);
+            left.push(Cached { results: vec![cached.results.remove(0)], ..Cached::default() });
         }
         cached.bytes = cached.memory_bytes();
         if cached.bytes > bytes_max {
-            return;
+            left.push(cached);
+            return left;
         }
         while self.bytes + cached.bytes > bytes_max {
             let Some(oldest) = self.mailboxes.iter().min_by_key(|(_, kept)| kept.used).map(|(id, _)| *id)
             else {
                 break;
             };
-            self.remove(oldest);
+            left.push(self.remove(oldest));
         }
         self.uses += 1;
         cached.used = self.uses;
         self.bytes += cached.bytes;
         self.mailboxes.insert(mailbox, cached);
+        left
     }
 }
 
@@ -196,21 +200,33 @@ impl KeyCache {
         })
     }
 
+    /// Keeps other values of a mailbox, or none, which may be made of the present ones.
+    ///
+    /// Memory of the rest is freed without the lock. This takes milliseconds, and sessions block
+    /// on the lock, also if a thread of a lower priority has it.
+    fn replace(&self, mailbox: MailboxId, make: impl FnOnce(&mut Cached) -> Option<Cached>) {
+        let mut state = self.state();
+        let mut before = state.remove(mailbox);
+        let left = make(&mut before).map(|cached| state.put(mailbox, cached, self.bytes_max));
+        drop(state);
+        drop((before, left));
+    }
+
     /// Gives the table up, so that columns taken from it can grow without being copied.
     pub(crate) fn forget(&self, mailbox: MailboxId) {
-        let mut state = self.state();
-        let results = state.remove(mailbox).results;
-        if !results.is_empty() {
-            state.put(mailbox, Cached { results, ..Cached::default() }, self.bytes_max);
-        }
+        self.replace(mailbox, |before| {
+            let results = std::mem::take(&mut before.results);
+            (!results.is_empty()).then(|| Cached { results, ..Cached::default() })
+        });
     }
 
     /// Keeps a table of a mailbox with this many messages.
     pub(crate) fn keep(&self, mailbox: MailboxId, table: Table, exists: usize) {
         let table = table.without_ballast(exists);
-        let mut state = self.state();
-        let results = state.remove(mailbox).results;
-        state.put(mailbox, Cached { table, results, ..Cached::default() }, self.bytes_max);
+        self.replace(mailbox, |before| {
+            let results = std::mem::take(&mut before.results);
+            Some(Cached { table, results, ..Cached::default() })
+        });
     }
 
     /// The result for the messages of these ascending UIDs, if it is remembered.
@@ -254,13 +270,14 @@ impl KeyCache {
             return;
         }
         let result = Arc::new(Remembered::new(request, uids, answered));
-        let mut state = self.state();
-        let mut cached = state.remove(mailbox);
-        if cached.results.len() == RESULTS_MAX {
-            cached.results.remove(0);
-        }
-        cached.results.push(result);
-        state.put(mailbox, cached, self.bytes_max);
+        self.replace(mailbox, |before| {
+            let mut cached = std::mem::take(before);
+            if cached.results.len() == RESULTS_MAX {
+                before.results.push(cached.results.remove(0));
+            }
+            cached.results.push(result);
+            Some(cached)
+        });
     }
 }
 
@@ -284,15 +301,33 @@ mod tests {
         assert_eq!(column.of(&[6, 12]).collect::<Vec<_>>(), [Some("f"), Some("l")]);
     }
 
+    /// A table with a date of each of a thousand messages.
+    fn table() -> Table {
+        let mut table = Table::default();
+        let uids: Vec<u32> = (1..=1000).collect();
+        Arc::make_mut(&mut table.sent).add(&uids, &vec![Some(1); 1000]);
+        table
+    }
+
+    fn mailbox(n: u8) -> MailboxId {
+        MailboxId(Id::from_bytes([n; 16]))
+    }
+
+    /// It was freed under the lock, which a thread of a low priority may have.
+    #[test]
+    fn what_leaves_is_freed_by_the_caller() {
+        let (mut state, bytes) = (CacheState::default(), table().memory_bytes());
+        let mut left = |n: u8, most: usize| {
+            let cached = Cached { table: table(), ..Cached::default() };
+            state.put(mailbox(n), cached, most).iter().map(|left| left.table.sent.len()).sum::<usize>()
+        };
+        assert_eq!(left(1, bytes + bytes / 2), 0);
+        assert_eq!(left(2, bytes + bytes / 2), 1000, "the first one leaves");
+        assert_eq!(left(3, bytes - 1), 2000, "neither is kept");
+    }
+
     #[test]
     fn the_table_used_longest_ago_leaves_first() {
-        let mailbox = |n: u8| MailboxId(Id::from_bytes([n; 16]));
-        let table = || {
-            let mut table = Table::default();
-            let uids: Vec<u32> = (1..=1000).collect();
-            Arc::make_mut(&mut table.sent).add(&uids, &vec![Some(1); 1000]);
-            table
-        };
         let bytes = table().memory_bytes();
         let cache = KeyCache::new(2 * bytes + bytes / 2);
         let has = |n: u8| cache.table(mailbox(n)).sent.len() == 1000;
