@@ -88,8 +88,8 @@ async fn texts_beyond_ascii_are_compared_in_slices() {
     assert!(least > 3 && pauses as u64 >= least, "{pauses} pauses");
 }
 
-/// The input of a client that sends more commands ended each pause, so 15 searches of a folder of
-/// 131,072 messages were one poll of 6 ms and more.
+/// Input that came meanwhile ended each pause. So 15 searches of a folder of 131,072 messages were
+/// one poll of 6 ms and more.
 #[tokio::test]
 async fn a_search_pauses_although_its_client_sends_more() {
     let mut paused = Paused::begin().await;

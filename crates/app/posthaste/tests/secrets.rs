@@ -1,5 +1,5 @@
-//! Secrets in the log: every way to say a password, right and wrong, with TLS and without, to a
-//! server that logs all it can, as text and as JSON. Some clients say it where there is no login.
+//! Secrets in the log. A server that logs all it can, as text and as JSON, gets passwords in every
+//! way, right and wrong, with TLS and without. Some clients say it where there is no login.
 //! Passwords of the server's own are here, too.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]

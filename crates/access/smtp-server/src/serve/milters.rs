@@ -1,5 +1,7 @@
 //! A message from another host is shown to milters, which may change it, before it is delivered.
 
+use std::net::IpAddr;
+
 use posthaste_authentication::reading_header;
 use posthaste_delivery::ResolveError;
 use posthaste_milter::draft::Draft;
@@ -27,9 +29,7 @@ impl Driver {
     ) -> Result<Verified, Reply> {
         let peer = self.connection.peer();
         let address = peer.ip().to_canonical();
-        let milters = &self.service.milters;
-        let is_trusted = milters.trusted_networks.iter().any(|network| network.contains(address));
-        if self.service.role != Role::Smtp || milters.all.is_empty() || is_trusted {
+        if !self.has_milters_for(address) {
             return Ok(verified);
         }
         let Verified { message, trace_len, mut is_quarantined, client_name, is_sender_proven, memory } =
@@ -37,7 +37,7 @@ impl Driver {
         let trace_len = trace_len.min(message.len());
         let mut draft = reading_header(&message.slice(trace_len..), |message| Draft::new(&message)).await;
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
-        for (milter, if_away) in &milters.all {
+        for (milter, if_away) in &self.service.milters.all {
             let (port, name) = (peer.port(), client_name.as_deref());
             let client = Connected { host, address, port, name, helo };
             let to = recipients.iter().map(|to| to.to.as_str()).collect();
@@ -56,8 +56,7 @@ impl Driver {
                 }
             };
             tracing::info!(id, client = %address, from, %milter, verdict = ?outcome.verdict, "filtered");
-            let ignored = draft.ignored() - before.ignored();
-            if ignored > 0 {
+            if let ignored @ 1.. = draft.ignored() - before.ignored() {
                 tracing::warn!(id, %milter, ignored, "a milter adds too much: some fields are ignored");
             }
             let Outcome { verdict, quarantine, added, removed } = outcome;
@@ -80,6 +79,13 @@ impl Driver {
         let (octets, front) = (message.len(), message.slice(..trace_len));
         let message = copying(octets, move || freed_elsewhere(draft.print(&front))).await;
         Ok(Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory })
+    }
+
+    /// Whether milters read the mail of this client.
+    fn has_milters_for(&self, address: IpAddr) -> bool {
+        let milters = &self.service.milters;
+        let is_trusted = || milters.trusted_networks.iter().any(|network| network.contains(address));
+        self.service.role == Role::Smtp && !milters.all.is_empty() && !is_trusted()
     }
 
     /// A recipient that a milter adds. One that takes no mail is named in the log: the client

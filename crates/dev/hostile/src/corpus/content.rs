@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress};
 
-use super::{Named, of_type};
+use super::made::{Named, of_type};
 
 pub(super) fn all() -> Vec<Named> {
     [encodings(), charsets(), archives(), html()].concat()

@@ -1,6 +1,6 @@
 //! Fields of a message: addresses, dates, encoded words, identifiers.
 
-use super::{Named, with};
+use super::made::{Named, with};
 
 pub(super) fn all() -> Vec<Named> {
     [addresses(), dates(), words(), characters(), identifiers()].concat()

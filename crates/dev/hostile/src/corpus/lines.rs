@@ -1,6 +1,6 @@
 //! Octets, line ends, and where a header begins and ends.
 
-use super::{Named, with};
+use super::made::{Named, with};
 
 pub(super) fn all() -> Vec<Named> {
     [headers(), lengths(), octets(), ends()].concat()

@@ -11,6 +11,7 @@
 mod content;
 mod fields;
 mod lines;
+mod made;
 mod parts;
 
 /// One of them.
@@ -26,20 +27,6 @@ pub struct HostileMessage {
 pub fn hostile_messages() -> Vec<HostileMessage> {
     let all = [lines::all(), fields::all(), parts::all(), content::all()];
     all.into_iter().flatten().map(|(name, octets)| HostileMessage { name, octets }).collect()
-}
-
-/// A message by the name of its trick.
-type Named = (&'static str, Vec<u8>);
-
-/// A message with this field or these fields, whose lines end with CR LF except the last one.
-fn with(fields: impl AsRef<[u8]>) -> Vec<u8> {
-    [b"From: a@example.net\r\n".as_slice(), fields.as_ref(), b"\r\n\r\nbody\r\n"].concat()
-}
-
-/// A message of this media type with this body.
-fn of_type(media: impl AsRef<[u8]>, body: impl AsRef<[u8]>) -> Vec<u8> {
-    let head: &[u8] = b"From: a@example.net\r\nMIME-Version: 1.0\r\nContent-Type: ";
-    [head, media.as_ref(), b"\r\n\r\n", body.as_ref()].concat()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Parts of a message: boundaries, nested messages, media types and parameters.
 
-use super::{Named, of_type, with};
+use super::made::{Named, of_type, with};
 
 pub(super) fn all() -> Vec<Named> {
     [boundaries(), delimiters(), nested(), types(), continuations()].concat()

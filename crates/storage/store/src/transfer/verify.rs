@@ -14,6 +14,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use posthaste_mail_model::{BodyId, Id, MailboxId, ModSeq};
+use posthaste_permits::on_compute_thread;
 
 use super::read::BODIES_AT_ONCE;
 use super::writer::Contents;
@@ -21,7 +22,6 @@ use crate::engine::Engine;
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::row::Row;
-use posthaste_permits::on_compute_thread;
 
 /// The mod-sequences that a mailbox of the source may have: others leave no room for changes at
 /// the target.

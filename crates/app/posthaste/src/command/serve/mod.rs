@@ -66,9 +66,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// one for each connection of a client.
 const FILES_BESIDE_CONNECTIONS: u64 = 1024;
 
-/// Polls of tasks between two looks of a busy thread at its sockets and clocks. A poll takes 2 ms at
-/// most by intention, and may take 10 ms. With 61, as is usual, a session would notice its input
-/// after half a second if all others were busy. A look takes less than a microsecond.
+/// Polls of tasks between two looks of a busy thread at its sockets and clocks. A poll should take
+/// 2 ms at most, and may take 10 ms. After 61 polls, the runtime's default, a session might notice
+/// its input after half a second. A look takes less than a microsecond.
 const POLLS_BETWEEN_EVENTS: u32 = 4;
 
 /// Runs the server until SIGTERM or SIGINT.

@@ -173,10 +173,7 @@ impl Services {
         let milters = milters(config)?;
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
-            let options = match role {
-                Role::Submission => submission_options(config, opened),
-                Role::Lmtp | Role::Smtp => smtp_options(config, opened),
-            };
+            let options = options_of(role, config, opened);
             let service = SmtpService::new(role, options, Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             let service = service.with_accounts(budgets.accounts.clone());
@@ -377,6 +374,13 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
 
 /// RFC 5321 §4.5.3.2.7: a client may be silent for 5 minutes.
 const SUBMISSION_SILENCE_MIN: Duration = Duration::from_secs(5 * 60);
+
+fn options_of(role: Role, config: &Config, opened: &Opened) -> SmtpOptions {
+    match role {
+        Role::Submission => submission_options(config, opened),
+        Role::Lmtp | Role::Smtp => smtp_options(config, opened),
+    }
+}
 
 fn submission_options(config: &Config, opened: &Opened) -> SmtpOptions {
     let SubmissionTimes { login, silence } = SubmissionTimes::of(config);
