@@ -4,7 +4,7 @@
 //! Work that holds bytes of the second may wait for the first. A message waits for the second
 //! before it holds any of it, and work that makes a summary waits for nothing. The copy of a
 //! message that was verified counts for the first, too, while it waits: so each wait has a
-//! deadline.
+//! deadline. The order of these waits, and of those for a place, is in [`crate::LongWork`].
 
 use std::time::Duration;
 
@@ -15,7 +15,14 @@ use posthaste_net::ByteBudget;
 /// 2.5 ms. Handing the message over takes 10 µs. The same holds for the rich form of ordinary mail.
 pub(crate) const INLINE_LEN_MAX: usize = 64 * 1024;
 
-/// The time that a message waits for that memory before its sender gets a temporary error.
+/// Whether a message of this many octets is summarised on another thread. That takes a place
+/// ([`crate::LongWork`]) and memory.
+pub fn is_long(octets: usize) -> bool {
+    octets > INLINE_LEN_MAX
+}
+
+/// The time that a message waits for a turn, for a place, or for that memory, before its sender
+/// gets a temporary error.
 /// Senders wait 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a
 /// message wait far less.
 pub(crate) const SUMMARY_WITHIN: Duration = Duration::from_secs(60);

@@ -2,14 +2,15 @@
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use posthaste_mail_model::Flag;
+use posthaste_mail_model::{AccountId, Flag};
 use posthaste_mime_summary::{SUMMARY_LEN_MAX, summary_len_max};
 use posthaste_net::{BytePermit, Holder};
 use posthaste_store::IncomingMessage;
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN};
+use crate::long_work::WorkFor;
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, is_long};
 
 /// The divisor of the memory that gives the part for one command's summaries.
 const COMMAND_SHARE: usize = 4;
@@ -49,23 +50,34 @@ impl SummariesHeld {
 }
 
 impl Delivery {
-    /// The messages of one command, ready for a mailbox: see [`Delivery::incoming`]. Their
-    /// summaries together have a bound.
+    /// The messages of one command of an account, ready for a mailbox: see
+    /// [`Delivery::incoming_for`]. Their summaries together have a bound.
     #[boxed]
-    pub async fn incoming_all(&self, messages: Vec<NewMessage>) -> Result<Prepared, DeliveryError> {
-        let mut most = 0;
+    pub async fn incoming_all(
+        &self,
+        account: AccountId,
+        messages: Vec<NewMessage>,
+    ) -> Result<Prepared, DeliveryError> {
+        let (mut most, mut longest) = (0, 0);
         for message in &messages {
             self.check_size(message.bytes.len())?;
             most += summary_len_max(message.bytes.len());
+            longest = longest.max(message.bytes.len());
         }
+        let whose = WorkFor::account(account);
+        let _turn = match is_long(longest) {
+            // Boxed: nearly no message is long.
+            true => Box::pin(self.turn_if_long(whose, longest)).await?,
+            false => None,
+        };
         let limit = (self.finished.largest() / COMMAND_SHARE).max(SUMMARY_LEN_MAX);
         let held = self.room_for_finished(most.min(limit)).await?;
         let (mut ready, mut total, mut worked) = (Vec::with_capacity(messages.len()), 0, 0);
         for NewMessage { bytes, flags, date } in messages {
             let len = bytes.len();
-            let message = match len <= INLINE_LEN_MAX {
-                true => self.incoming_here(bytes, flags, date, self.options().compress),
-                false => self.incoming(bytes, flags, date).await?,
+            let message = match is_long(len) {
+                true => self.incoming_for(whose, bytes, flags, date).await?,
+                false => self.incoming_here(bytes, flags, date, self.options().compress),
             };
             total += message.summary.len();
             if total > limit {
@@ -73,7 +85,7 @@ impl Delivery {
             }
             ready.push(message);
             // Larger ones are summarised on another thread.
-            worked += if len <= INLINE_LEN_MAX { len + MESSAGE_WORK } else { 0 };
+            worked += if is_long(len) { 0 } else { len + MESSAGE_WORK };
             if worked >= INLINE_LEN_MAX {
                 worked = 0;
                 tokio::task::yield_now().await;
@@ -107,8 +119,8 @@ mod tests {
     /// Each message allocated and moved the state of conversions and of other threads.
     #[tokio::test]
     async fn the_state_of_a_short_message_is_small() {
-        let (delivery, _ana) = delivery().await;
-        let appended = std::mem::size_of_val(&*delivery.incoming_all(Vec::new()));
+        let (delivery, ana) = delivery().await;
+        let appended = std::mem::size_of_val(&*delivery.incoming_all(ana.id, Vec::new()));
         let delivered = std::mem::size_of_val(&*delivery.deliver(Bytes::new(), &[]));
         assert!(appended <= 1024 && delivered <= 1024, "{appended} and {delivered} octets");
     }

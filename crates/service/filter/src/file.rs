@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryError};
+use posthaste_delivery::{Delivery, DeliveryError, WorkFor};
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
 use posthaste_sharing::{Namespace, SharedName, owner_of, right_of};
@@ -135,7 +135,9 @@ impl<'f> Filing<'f> {
     /// Files another message, such as the copy of a reply.
     pub(crate) async fn file_other(&mut self, target: &Target, text: Vec<u8>) -> Result<(), DeliveryError> {
         let place = self.mailbox(target).await?;
-        let message = self.delivery.incoming(Bytes::from(text), flags(&target.flags), None).await?;
+        let whose = WorkFor::mail_of(self.account.id);
+        let text = Bytes::from(text);
+        let message = self.delivery.incoming_for(whose, text, flags(&target.flags), None).await?;
         self.put(&place, message).await
     }
 

@@ -1,0 +1,145 @@
+//! Places for long work on messages: summaries of long messages, and conversions of rich mail.
+//!
+//! Such work runs on threads for computations. There is one place fewer than there are processors
+//! ([`compute_threads`]). Each for whom work is done ([`WorkFor`]) has one place at a time, so
+//! nobody alone takes all threads. Those who wait for a free place take turns.
+//!
+//! Whoever needs several of these takes them in this order:
+//!
+//! 1. the turn ([`Turn`]) of a command or delivery;
+//! 2. memory for summaries that are not stored yet;
+//! 3. a place;
+//! 4. memory for the work.
+//!
+//! Work that has the fourth waits for nothing. A place is held for one piece of work, and no
+//! piece begins another. Those who wait for the third may hold the second: without turns, the
+//! many messages of one account would take all of that memory while they wait for one place. Each
+//! wait has a deadline.
+
+use std::net::IpAddr;
+
+use posthaste_directory::Recipient;
+use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_net::{
+    ByteBudget, BytePermit, Holder, KeyedPermit, KeyedSemaphore, OwnPermit, compute_threads,
+};
+use posthaste_store::Place;
+
+use crate::memory::SUMMARY_WITHIN;
+
+/// For whom long work on a message is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WorkFor(Key);
+
+/// The ids are octets, so that a key is small: the work of each message carries one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Account([u8; 16]),
+    MailOf([u8; 16]),
+    Mailbox([u8; 16]),
+    Network(IpAddr),
+    Server,
+}
+
+impl WorkFor {
+    /// The server itself.
+    pub const SERVER: Self = Self(Key::Server);
+
+    /// An account: what its sessions append, read and submit.
+    pub fn account(account: AccountId) -> Self {
+        Self(Key::Account(account.0.to_bytes()))
+    }
+
+    /// The mail that others send to an account. It does not delay what the account's sessions do.
+    pub fn mail_of(account: AccountId) -> Self {
+        Self(Key::MailOf(account.0.to_bytes()))
+    }
+
+    /// The mail for these recipients: that of the first one.
+    pub fn mail_to(recipients: &[Recipient]) -> Self {
+        recipients.first().map_or(Self::SERVER, |first| Self::mail_of(first.account.id))
+    }
+
+    /// The hosts of a network, by its first address.
+    pub const fn network(first: IpAddr) -> Self {
+        Self(Key::Network(first))
+    }
+
+    /// What the server itself does with a mailbox.
+    pub(crate) fn mailbox(mailbox: MailboxId) -> Self {
+        Self(Key::Mailbox(mailbox.0.to_bytes()))
+    }
+
+    /// The account or the mailbox for which the store reads.
+    pub(crate) fn reader(place: Place) -> Self {
+        match place {
+            Place::Account(account) => Self::account(account),
+            Place::Mailbox(mailbox) => Self::mailbox(mailbox),
+        }
+    }
+}
+
+/// The places of one server. Clones share them.
+#[derive(Debug, Clone)]
+pub struct LongWork {
+    places: KeyedSemaphore<WorkFor>,
+    turns: KeyedSemaphore<WorkFor>,
+}
+
+/// The turn of a command or delivery. It ends when the summaries are made.
+pub(crate) type Turn = OwnPermit<WorkFor>;
+
+/// A place for one piece of work, and memory for it. The work holds both, not the task that waits
+/// for it: the work continues if a session ends.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _memory: BytePermit,
+    _place: KeyedPermit<WorkFor>,
+}
+
+impl LongWork {
+    /// The places of one server.
+    #[allow(
+        clippy::new_without_default,
+        reason = "places are shared, so nobody should get others by accident"
+    )]
+    pub fn new() -> Self {
+        // Turns have no bound in all: those who have one wait for memory or a place.
+        Self { places: KeyedSemaphore::new(compute_threads(), 1), turns: KeyedSemaphore::new(0, 1) }
+    }
+
+    /// Waits for a turn. `None` after a timeout.
+    pub(crate) async fn turn(&self, whose: WorkFor) -> Option<Turn> {
+        self.turns.acquire_own_within(whose, SUMMARY_WITHIN).await
+    }
+
+    /// Waits for a place for work that takes little memory. `None` after a timeout.
+    pub(crate) async fn place(&self, whose: WorkFor) -> Option<KeyedPermit<WorkFor>> {
+        self.places.acquire_within(whose, SUMMARY_WITHIN).await
+    }
+
+    /// Waits for a place, and then for this much memory. `None` after a timeout.
+    pub(crate) async fn room(&self, whose: WorkFor, budget: &ByteBudget, bytes: usize) -> Option<Room> {
+        let place = self.place(whose).await?;
+        let memory = budget.begin(Holder::Account([0; 16]));
+        memory.grow_to_within(bytes, SUMMARY_WITHIN).await.ok()?;
+        memory.complete();
+        Some(Room { _memory: memory, _place: place })
+    }
+
+    /// Acquires the place of somebody, and none of the common ones.
+    #[cfg(test)]
+    pub(crate) async fn acquire_of(&self, whose: WorkFor) -> Option<OwnPermit<WorkFor>> {
+        self.places.acquire_own(whose).await
+    }
+
+    /// How many have a place, and how many of their pieces have one or wait for it.
+    #[cfg(test)]
+    pub(crate) fn count(&self, whose: WorkFor) -> (usize, usize) {
+        (self.places.keys(), self.places.count(&whose))
+    }
+}
+
+#[cfg(test)]
+#[path = "long_work_tests.rs"]
+mod tests;
