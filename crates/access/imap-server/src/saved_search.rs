@@ -4,6 +4,7 @@
 //! budget that results which are kept up to date use, too ([`ImapService::contexts`]). A result
 //! without room there is refused.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use posthaste_imap_codec::response::Code;
@@ -18,10 +19,14 @@ use crate::service::ImapService;
 /// for each connection.
 const UNRESERVED_BYTES_MAX: usize = 4 * 1024;
 
+/// The UIDs of a result. Most sessions save none, and allocate nothing.
+#[derive(Clone, Default)]
+pub(crate) struct SavedUids(Option<Arc<NumSet>>);
+
 /// A saved result.
 #[derive(Default)]
 pub(crate) struct SavedSearch {
-    uids: Arc<NumSet>,
+    uids: SavedUids,
     /// The memory that was reserved. Boxed: few sessions save a large result.
     _paid: Option<Box<BytePermit>>,
 }
@@ -32,7 +37,7 @@ impl SavedSearch {
     pub(crate) fn of(service: &ImapService, account: AccountId, uids: Arc<NumSet>) -> Result<Self, Reply> {
         let bytes = bytes(&uids);
         if bytes <= UNRESERVED_BYTES_MAX {
-            return Ok(Self { uids, _paid: None });
+            return Ok(Self { uids: SavedUids(Some(uids)), _paid: None });
         }
         let permit = service.contexts.begin(Holder::Account(account.0.to_bytes()));
         if permit.grow_to(bytes).is_err() {
@@ -40,12 +45,28 @@ impl SavedSearch {
         }
         // It stays as long as the result does.
         permit.complete();
-        Ok(Self { uids, _paid: Some(Box::new(permit)) })
+        Ok(Self { uids: SavedUids(Some(uids)), _paid: Some(Box::new(permit)) })
     }
 
     /// The UIDs. They need not exist any more.
-    pub(crate) fn uids(&self) -> &Arc<NumSet> {
+    pub(crate) fn uids(&self) -> &SavedUids {
         &self.uids
+    }
+}
+
+impl SavedUids {
+    /// The set, to share it.
+    pub(crate) fn shared(&self) -> Arc<NumSet> {
+        self.0.clone().unwrap_or_default()
+    }
+}
+
+impl Deref for SavedUids {
+    type Target = NumSet;
+
+    fn deref(&self) -> &NumSet {
+        static NONE: NumSet = NumSet::new();
+        self.0.as_deref().unwrap_or(&NONE)
     }
 }
 
@@ -57,6 +78,20 @@ fn bytes(uids: &NumSet) -> usize {
 #[cfg(test)]
 impl From<Arc<NumSet>> for SavedSearch {
     fn from(uids: Arc<NumSet>) -> Self {
-        Self { uids, _paid: None }
+        Self { uids: SavedUids(Some(uids)), _paid: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_allocated_for_no_result() {
+        let none = SavedSearch::default();
+        assert!(none.uids().0.is_none());
+        assert!(none.uids().is_empty() && none.uids().shared().is_empty());
+        let saved = SavedSearch::from(Arc::new(NumSet::range(3, 5)));
+        assert_eq!((saved.uids().ranges(), saved.uids().shared().count()), (&[(3, 5)][..], 3));
     }
 }

@@ -20,7 +20,7 @@ use crate::offload::{Threads, range_steps};
 use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
-use crate::saved_search::SavedSearch;
+use crate::saved_search::{SavedSearch, SavedUids};
 use crate::seen_overlay::SeenOverlay;
 
 /// Ranges of `\Recent` UIDs a session remembers: 8 KiB. Only sessions that claim new mail
@@ -43,7 +43,7 @@ pub(crate) struct Numbered {
     /// The view that was reported to the client.
     pub(crate) view: Arc<View>,
     /// `$`, as UIDs.
-    pub(crate) saved: Arc<NumSet>,
+    pub(crate) saved: SavedUids,
 }
 
 impl Numbered {
@@ -222,7 +222,7 @@ impl Selected {
 
     /// The messages that sets of numbers refer to.
     pub(crate) fn numbered(&self) -> Numbered {
-        Numbered { view: Arc::clone(&self.announced), saved: Arc::clone(self.saved_search.uids()) }
+        Numbered { view: Arc::clone(&self.announced), saved: self.saved_search.uids().clone() }
     }
 
     /// The sequence numbers of the messages that a command names.

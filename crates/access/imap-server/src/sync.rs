@@ -13,6 +13,7 @@
 //!   (RFC 7162 §3.2).
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use posthaste_imap_codec::print::{self, Line};
@@ -269,24 +270,25 @@ pub(crate) fn report_exists(wire: &mut Wire, selected: &mut Selected, enabled: E
 /// Sends FLAGS and PERMANENTFLAGS: RFC 9051 §7.3.5, §7.1. Where a client cannot add keywords of
 /// its own, the common ones, which it still can set, are listed.
 pub(crate) fn report_flags(wire: &mut Wire, selected: &Selected) {
-    let (view, mut all) = (&selected.announced, Vec::new());
+    let view = &selected.announced;
     let table = &view.head().keywords;
     let has_room = table.has_room(view.totals().flags_any);
-    all.extend_from_slice(b"\\Answered \\Flagged \\Deleted \\Seen \\Draft");
+    let out = wire.out();
+    out.extend_from_slice(b"* FLAGS (");
+    let from = out.len();
+    out.extend_from_slice(b"\\Answered \\Flagged \\Deleted \\Seen \\Draft");
     let mut add = |keyword: &str| {
-        all.push(b' ');
-        all.extend_from_slice(keyword.as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(keyword.as_bytes());
     };
     table.keywords().iter().for_each(|keyword| add(keyword.as_str()));
     if !has_room {
         table.absent_common().for_each(&mut add);
     }
-    let out = wire.out();
-    out.extend_from_slice(b"* FLAGS (");
-    out.extend_from_slice(&all);
+    let all = from..out.len();
     out.extend_from_slice(b")\r\n* OK [PERMANENTFLAGS (");
     if !selected.read_only {
-        out.extend_from_slice(&permanent(&all, selected.rights));
+        print_permanent(out, all, selected.rights);
         if has_room && selected.rights.contains(Rights::WRITE) {
             out.extend_from_slice(b" \\*");
         }
@@ -322,19 +324,19 @@ pub(crate) fn report_rights(wire: &mut Wire, selected: &Selected, before: Change
     }
 }
 
-/// RFC 4314 §5.2: those that the session may change.
-fn permanent(all: &[u8], rights: Rights) -> Cow<'_, [u8]> {
+/// RFC 4314 §5.2: those of the flags printed before that the session may change.
+fn print_permanent(out: &mut Vec<u8>, all: Range<usize>, rights: Rights) {
     if rights == Rights::ALL {
-        return all.into();
+        return out.extend_from_within(all);
     }
     let needed = |flag: &[u8]| match flag {
         b"\\Seen" => Rights::SEEN,
         b"\\Deleted" => Rights::DELETE_MESSAGES,
         _ => Rights::WRITE,
     };
-    let flags: Vec<&[u8]> =
-        all.split(|byte| *byte == b' ').filter(|flag| rights.contains(needed(flag))).collect();
-    flags.join(&b' ').into()
+    let flags = out[all].split(|byte| *byte == b' ').filter(|flag| rights.contains(needed(flag)));
+    let permanent = flags.collect::<Vec<_>>().join(&b' ');
+    out.extend_from_slice(&permanent);
 }
 
 /// The data from which FETCH responses are printed.

@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 use crate::dane::Dane;
 use crate::dots::{BLOCK, Dotted};
 use crate::extensions::Extensions;
-use crate::pace::{BLOCK_WITHIN, Pace};
+use crate::pace::{BLOCK_WITHIN, Pace, REPLY_WITHIN};
 use crate::reply::Reply;
 use crate::route::{Login, Route, TlsRule};
 use crate::stream::Stream;
@@ -28,8 +28,6 @@ use crate::tls::Tls;
 
 /// To connect. Not in RFC 5321; a host that is there answers in seconds.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
-/// For the greeting, and for replies to MAIL and RCPT: RFC 5321 §4.5.3.2.1 to §4.5.3.2.3.
-const REPLY_WITHIN: Duration = Duration::from_secs(300);
 /// For the reply to DATA: RFC 5321 §4.5.3.2.4.
 const DATA_WITHIN: Duration = Duration::from_secs(120);
 /// For the reply to a message's end: RFC 5321 §4.5.3.2.6.
@@ -406,6 +404,7 @@ impl Client {
     async fn envelope(&mut self, mail: &str, to: &[String]) -> (Vec<Result<(), Failure>>, Option<Failure>) {
         let mut lines = std::iter::once(mail).chain(to.iter().map(String::as_str));
         let group = if self.extensions.pipelining { GROUP } else { 1 };
+        let pace = Pace::of_envelope(to.len(), Instant::now());
         let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(to.len() + 1);
         loop {
             let together: Vec<&str> = lines.by_ref().take(group).collect();
@@ -416,7 +415,7 @@ impl Client {
                 return (outcomes, Some(failure));
             }
             for _ in &together {
-                match self.reply(REPLY_WITHIN).await {
+                match self.reply(pace.left(Instant::now()).min(REPLY_WITHIN)).await {
                     Ok(reply) => outcomes.push(reply.outcome()),
                     Err(failure) => return (outcomes, Some(failure)),
                 }

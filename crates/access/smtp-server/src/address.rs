@@ -193,35 +193,9 @@ pub fn literal(address: &str) -> Option<(&str, Literal)> {
     is_literal.then(|| (local, address_of(domain).map_or(Literal::Unknown, Literal::Address)))
 }
 
-/// Candidates for `postmaster` of our own name (RFC 5321 §4.5.1), in the order of the look-ups.
-/// Reports come from this address. First is the one of our own name. Then come those of a domain
-/// above it, of our first domain, and of the first start. Another address has none. An address
-/// without a domain is of our own name.
-pub fn postmasters(address: &str, host: &str, domain: Option<&str>) -> Vec<String> {
-    let (local, at) = address.split_once('@').unwrap_or((address, host));
-    if !local.eq_ignore_ascii_case("postmaster") || !at.eq_ignore_ascii_case(host) {
-        return Vec::new();
-    }
-    let above = host.split_once('.').map(|(_, domain)| domain);
-    let domains = [Some(host), above, domain, Some("localhost")].into_iter().flatten();
-    domains.map(|domain| format!("postmaster@{domain}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn postmasters_of_our_own_name() {
-        let of = |address: &str| postmasters(address, "mail.example.org", Some("first.test"));
-        let all = ["mail.example.org", "example.org", "first.test", "localhost"];
-        for ours in ["postmaster", "Postmaster@Mail.Example.Org"] {
-            assert_eq!(of(ours), all.map(|domain| format!("postmaster@{domain}")), "{ours}");
-        }
-        for other in ["postmaster@example.org", "ana@mail.example.org", "ana"] {
-            assert!(of(other).is_empty(), "{other}");
-        }
-    }
 
     #[test]
     fn literals_name_hosts() {

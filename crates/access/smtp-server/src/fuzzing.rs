@@ -208,6 +208,7 @@ pub(crate) fn account(number: u128) -> Account {
         command_limits: posthaste_directory::CommandLimits::default(),
         quota_mailboxes: None,
         folder_limits: posthaste_directory::FolderLimits::default(),
+        own_limits: None,
         password_changes: 0,
         shared: false,
         forward: None,

@@ -24,6 +24,7 @@ pub mod fuzzing;
 mod incoming;
 mod milters;
 mod options;
+pub mod postmaster;
 pub mod reply;
 mod scanning;
 mod serve;

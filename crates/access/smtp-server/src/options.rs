@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use posthaste_directory::Network;
 
+use crate::postmaster::PostmasterNames;
+
 /// The kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -48,6 +50,10 @@ pub struct SmtpOptions {
     /// The domain of the first account, which may be another than our name's: a bare `postmaster`
     /// is looked for there as well (RFC 5321 §4.5.1).
     pub domain: Option<String>,
+    /// The address that gets mail for a postmaster whose address nobody has: of an account, an
+    /// alias or a group. If it takes no mail, or without one, an account does:
+    /// [`posthaste_directory::Directory::postmaster`].
+    pub postmaster: Option<String>,
     /// Octets of the largest message taken (RFC 1870 §4), without the headers we add. The sink's
     /// own limit counts if it is lower.
     pub message_size_max: usize,
@@ -60,6 +66,8 @@ pub struct SmtpOptions {
     pub errors_max: u32,
     /// Wait for a command (RFC 5321 §4.5.3.2.7: at least 5 minutes).
     pub command_within: Duration,
+    /// The same once a user has logged in ([`Role::Submission`]).
+    pub silence_within: Duration,
     /// The whole time for the commands before a message, or before a login: three at their longest
     /// wait. A client that sends nothing else holds its connection no longer.
     pub begin_within: Duration,
@@ -96,10 +104,12 @@ impl SmtpOptions {
         Self {
             host: host.into(),
             domain: None,
+            postmaster: None,
             message_size_max: 64 * 1024 * 1024,
             recipients_max: 1000,
             errors_max: 20,
             command_within: Duration::from_secs(300),
+            silence_within: Duration::from_secs(300),
             begin_within: Duration::from_secs(900),
             data_within: Duration::from_secs(180),
             write_within: Duration::from_secs(300),
@@ -111,6 +121,17 @@ impl SmtpOptions {
             relays_to_addresses: false,
             relay_domains: HashSet::new(),
             trusted_networks: Vec::new(),
+        }
+    }
+}
+
+impl SmtpOptions {
+    /// The names that decide who the postmaster is.
+    pub(crate) fn postmaster_names(&self) -> PostmasterNames<'_> {
+        PostmasterNames {
+            host: &self.host,
+            domain: self.domain.as_deref(),
+            configured: self.postmaster.as_deref(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Secrets in the log: every way to say a password, right and wrong, with TLS and without, to a
-//! server that logs all it can. Passwords of the server's own are here, too.
+//! server that logs all it can, as text and as JSON. Some clients say it where there is no login.
+//! Passwords of the server's own are here, too.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +20,10 @@ const NAME: &str = "ana@example.org";
 const PASSWORD: &str = "zebra-7731-quartz";
 const WRONG: &str = "ocelot-9152-basalt";
 const PROTOCOLS: [&str; 4] = ["imap", "pop3", "submission", "sieve"];
-const LISTENERS: [&str; 7] = ["imap", "imaps", "pop3", "pop3s", "submission", "submissions", "sieve"];
+/// Ports that offer no login, with their greetings.
+const WITHOUT_LOGIN: [(&str, &str); 2] = [("smtp", "EHLO a.example"), ("lmtp", "LHLO a.example")];
+const LISTENERS: [&str; 9] =
+    ["imap", "imaps", "pop3", "pop3s", "submission", "submissions", "sieve", "smtp", "lmtp"];
 
 /// How a client reaches a protocol.
 #[derive(Clone, Copy, Debug)]
@@ -35,19 +39,29 @@ fn until_ok(client: &mut LineClient) {
     while !client.line().unwrap().starts_with("OK") {}
 }
 
-/// A connection whose greeting was not read. ManageSieve has STARTTLS alone: RFC 5804 §2.2.
+/// A connection whose greeting was not read. ManageSieve has STARTTLS alone (RFC 5804 §2.2), and so
+/// have the ports without a login (RFC 3207).
 fn connect(server: &Server, protocol: &str, way: Way) -> LineClient {
     let plain = |listener: &str| LineClient::connect(server.address(listener)).unwrap();
-    match (way, protocol) {
-        (Way::Clear, _) => plain(protocol),
-        (Way::Tls, "sieve") => {
+    let without_login = WITHOUT_LOGIN.iter().find(|(name, _)| *name == protocol);
+    match (way, protocol, without_login) {
+        (Way::Clear, ..) => plain(protocol),
+        (Way::Tls, "sieve", _) => {
             let mut client = plain("sieve");
             until_ok(&mut client);
             client.send(b"STARTTLS\r\n").unwrap();
             until_ok(&mut client);
             client.tls().unwrap()
         }
-        (Way::Tls, _) => plain(&format!("{protocol}s")).tls().unwrap(),
+        (Way::Tls, _, Some((_, hello))) => {
+            let mut client = plain(protocol);
+            client.reply().unwrap();
+            client.ask(hello).unwrap();
+            let reply = client.ask("STARTTLS").unwrap();
+            assert!(reply.starts_with("220"), "{protocol}: {reply}");
+            client.tls().unwrap()
+        }
+        (Way::Tls, _, None) => plain(&format!("{protocol}s")).tls().unwrap(),
     }
 }
 
@@ -70,6 +84,25 @@ fn logins(password: &str) -> Vec<(&'static str, String)> {
         ("submission", format!("EHLO a.example\nAUTH LOGIN {}\n{alone}\n", STANDARD.encode(NAME))),
         ("sieve", format!("AUTHENTICATE \"PLAIN\" \"{plain}\"\n")),
         ("sieve", format!("AUTHENTICATE \"PLAIN\" {{{}+}}\n{plain}\n", plain.len())),
+    ]
+}
+
+/// Input for a port that offers no login: clients try one there, and say a password elsewhere.
+fn misplaced(hello: &str, password: &str) -> Vec<String> {
+    let (plain, name, alone) = (plain(password), STANDARD.encode(NAME), STANDARD.encode(password));
+    vec![
+        format!("AUTH PLAIN {plain}\n"),
+        format!("{hello}\nAUTH PLAIN {plain}\n"),
+        format!("{hello}\nAUTH PLAIN\n{plain}\n"),
+        format!("{hello}\nAUTH LOGIN {name}\n{alone}\n"),
+        format!("{hello}\nAUTH LOGIN\n{name}\n{alone}\n"),
+        format!("{hello}\nAUTH X {plain}\nAUTH {alone}\nAUTH {password} {password}\n"),
+        format!("LOGIN {NAME} {password}\nUSER {NAME}\nPASS {password}\n{password}\n{password} x\n"),
+        format!("{hello}\nVRFY {password}\nEXPN {password}\nNOOP {password}\nHELP {password}\n"),
+        format!("{hello}\nMAIL FROM:<{NAME}> AUTH={password} {password}\nRCPT {password}\n"),
+        format!("{hello} {password}\n{hello}\nDATA {password}\nBDAT {password}\nSTARTTLS {password}\n"),
+        // The end of a session of so many mistakes is logged with the last reply.
+        format!("PASS {password}\n").repeat(30),
     ]
 }
 
@@ -226,10 +259,11 @@ fn written(key: &[u8]) -> [String; 4] {
     [STANDARD.encode(key), hex.to_uppercase(), hex, numbers.trim_matches(['[', ']']).to_owned()]
 }
 
-/// Writes a configuration by which all is logged.
-fn configuration(dir: &Path) -> PathBuf {
+/// Writes a configuration by which all is logged, in this format.
+fn configuration(dir: &Path, format: &str) -> PathBuf {
     let config = dir.join("posthaste.toml");
-    let text = "[log]\nlevel = \"trace\"\n[login]\nscram_iterations = 4096\nscram_sha1 = true\n";
+    let log = format!("[log]\nlevel = \"trace\"\nformat = \"{format}\"\n");
+    let text = log + "[login]\nscram_iterations = 4096\nscram_sha1 = true\n";
     std::fs::write(&config, text).unwrap();
     config
 }
@@ -248,8 +282,18 @@ fn say_in_every_way(server: &Server, password: &str) {
                     format!("a LOGIN {NAME} {password} x\n"),
                     format!("PASS {password}\n"),
                     format!("{password}\n"),
+                    format!("{password} {password}\n").repeat(30),
                 ] {
                     scope.spawn(move || say(server, protocol, way, &line));
+                }
+            }
+            for (protocol, hello) in WITHOUT_LOGIN {
+                for lines in misplaced(hello, password) {
+                    scope.spawn(move || {
+                        let said = say(server, protocol, way, &lines);
+                        let is_login = |line: &str| line.starts_with("235") || line.starts_with("334");
+                        assert!(!said.lines().any(is_login), "{protocol}, {way:?}: {said:?}");
+                    });
                 }
             }
         }
@@ -275,8 +319,17 @@ fn exchanges(server: &Server) -> Vec<Scram> {
 
 #[test]
 fn no_password_reaches_the_log() {
+    no_secret_reaches_a_log_of("text");
+}
+
+#[test]
+fn no_password_reaches_a_log_of_json() {
+    no_secret_reaches_a_log_of("json");
+}
+
+fn no_secret_reaches_a_log_of(format: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let config = configuration(folder.path());
+    let config = configuration(folder.path(), format);
     let server = ServerBuilder::new(BINARY).arg("--config").arg(config.to_string_lossy());
     let server = LISTENERS.iter().fold(server, |server, name| server.listen(&format!("{name}=127.0.0.1:0")));
     let server = server.start();
@@ -290,6 +343,7 @@ fn no_password_reaches_the_log() {
     let changed = server.command(&["account", "passwd", NAME, "--password-stdin"], WRONG);
     assert!(changed.status.success(), "{}", String::from_utf8_lossy(&changed.stderr));
     let log = server.logged("");
+    assert_eq!(log.iter().any(|line| line.starts_with("{\"timestamp\":")), format == "json");
     assert!(log.iter().any(|line| line.contains("DEBUG")) && log.iter().any(|line| line.contains(NAME)));
     let words =
         [PASSWORD, WRONG].iter().flat_map(|word| [(*word).to_owned(), plain(word), STANDARD.encode(word)]);
@@ -306,20 +360,22 @@ fn no_password_reaches_the_log() {
 /// test `bodies` has a server that reaches its store.
 #[test]
 fn no_secret_of_a_cluster_reaches_the_log() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = configuration(folder.path());
-    let output = Command::new(BINARY)
-        .args(["serve", "--engine", &format!("cassandra://ana:{PASSWORD}@127.0.0.1:1/mail")])
-        .arg("--config")
-        .arg(&config)
-        .arg("--data")
-        .arg(folder.path().join("data"))
-        .envs([("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", WRONG)])
-        .output()
-        .unwrap();
-    let said = [output.stdout, output.stderr].map(|octets| String::from_utf8(octets).unwrap()).concat();
-    assert!(!output.status.success() && said.contains("127.0.0.1:1"), "{said}");
-    for secret in [PASSWORD, WRONG] {
-        assert!(!said.contains(secret) && !said.contains(&STANDARD.encode(secret)), "{said}");
+    for format in ["text", "json"] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = configuration(folder.path(), format);
+        let output = Command::new(BINARY)
+            .args(["serve", "--engine", &format!("cassandra://ana:{PASSWORD}@127.0.0.1:1/mail")])
+            .arg("--config")
+            .arg(&config)
+            .arg("--data")
+            .arg(folder.path().join("data"))
+            .envs([("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", WRONG)])
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].map(|octets| String::from_utf8(octets).unwrap()).concat();
+        assert!(!output.status.success() && said.contains("127.0.0.1:1"), "{said}");
+        for secret in [PASSWORD, WRONG] {
+            assert!(!said.contains(secret) && !said.contains(&STANDARD.encode(secret)), "{said}");
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use posthaste_testkit::CountingAllocator;
 use posthaste_tnef::samples;
-use posthaste_tnef::tags::{attribute, property};
+use posthaste_tnef::tags::{SET_PUBLIC_STRINGS, attribute, property};
 use posthaste_tnef::{
-    Attachment, Attribute, Kind, Message, Outcome, Property, Value, conversion_memory_max, convert, encode,
-    enrich, restore, restore_memory_max, rtf,
+    Attachment, Attribute, Kind, Message, Name, NameKey, Outcome, Property, Value, conversion_memory_max,
+    convert, encode, enrich, restore, restore_memory_max, rtf,
 };
 
 #[global_allocator]
@@ -93,6 +93,26 @@ fn changed_occurrences() {
     }
 }
 
+/// Each of some thousand events looked at all categories of the message.
+fn changed_occurrences_of_a_message_with_many_properties() {
+    let mut series = samples::often_changed_series(7_000);
+    let name = Name { set: SET_PUBLIC_STRINGS, key: NameKey::Text("Keywords".to_owned()) };
+    let value = Value::Many(Kind::String8, vec![Value::String8(b" ".to_vec()); 50_000]);
+    series.properties.push(Property { id: 0x8000, name: Some(Box::new(name)), value });
+    let message = samples::mail(&series);
+    let (made, outcome) = COUNTING.allocations_during(|| convert(&message));
+    assert!(matches!(outcome, Ok(Outcome::Converted(_))), "{outcome:?}");
+    println!("changed occurrences of a message with many properties: {made} allocations");
+    assert!(made < 4_000_000, "{made} allocations");
+}
+
+/// Texts that become far longer as HTML, and lists of names that take far more as strings.
+fn texts_that_grow() {
+    both("tabs", &with_rtf(&[&b"{\\rtf1 "[..], &b"\t".repeat(10 << 20), b"}"].concat()));
+    let names = Value::String8(b"a;".repeat(6_000_000));
+    both("names", &with(vec![Property::new(property::DISPLAY_TO, names)]));
+}
+
 /// Ordinary mail up to the length that delivery encodes without memory set aside for it: messages
 /// that are made to take much.
 fn short_ordinary_mail() {
@@ -165,6 +185,8 @@ fn conversions_keep_within_their_memory() {
     both("links", &with_rtf(&[&link.repeat(900)[..], &b"a".repeat(1 << 20), &b"}".repeat(900)].concat()));
     pictures();
     changed_occurrences();
+    changed_occurrences_of_a_message_with_many_properties();
+    texts_that_grow();
     let parts = b"--b\r\nContent-Type: application/ms-tnef\r\n\r\n\r\n".repeat(10_000);
     let fields = b"X: y\r\n".repeat(100_000);
     let head = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n";

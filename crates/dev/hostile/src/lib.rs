@@ -10,21 +10,25 @@
 //! [`sessions`] are the other half: several clients at once whose commands a seed makes from the
 //! grammar, and a neighbour whose mailbox has a model.
 //!
-//! Counts, answers and memory decide in the test command. Times decide only in `scripts/hostile`,
-//! where nothing else runs on the machine.
+//! Counts, answers and memory decide in the test command. Times decide only in `scripts/hostile`
+//! and `scripts/fuzz-sessions --times`, where nothing else runs on the machine.
 
 mod attacks;
+mod corpus;
 mod gate;
 mod gauge;
 mod neighbour;
 mod row;
 pub mod sessions;
 mod stage;
+mod times;
 
 pub use attacks::{ATTACKS, Attack};
+pub use corpus::{HostileMessage, hostile_messages};
 pub use gate::{Closed, Gate};
 pub use gauge::Gauge;
-pub use neighbour::{Neighbour, Times};
+pub use neighbour::Neighbour;
 pub use posthaste_testkit::Poll;
-pub use row::{ALONE_FOR, Row, Rules, try_attack};
+pub use row::{Row, Rules, try_attack};
 pub use stage::{Scale, Stage};
+pub use times::{Limits, Times};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use posthaste_hostile::{ALONE_FOR, ATTACKS, Attack, Row, Rules, Scale, Stage, try_attack};
+use posthaste_hostile::{ATTACKS, Attack, Limits, Row, Rules, Scale, Stage, try_attack};
 use posthaste_testkit::ServerBuilder;
 
 /// Attacks a server of its own in every way that is known here, one after the other, and prints a
@@ -47,14 +47,14 @@ struct Arguments {
     #[arg(long)]
     quick: bool,
     /// How many times as long as alone the neighbour may wait.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = Limits::FACTOR)]
     factor: f64,
     /// Milliseconds by which 99 of 100 listings may be over that: turns of the other sessions.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = Limits::TURNS_MS)]
     turns: u64,
     /// Milliseconds by which its worst may be over that: turns of the processor that attacker and
     /// server share here.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = Limits::GRAIN_MS)]
     grain: u64,
     /// Milliseconds of CPU that the server may take after the attacker left.
     #[arg(long, default_value_t = 500)]
@@ -129,16 +129,16 @@ fn run(arguments: &Arguments) -> std::io::Result<bool> {
 /// Measures the neighbour alone. From then on this thread, and those that it starts, have a lower
 /// priority.
 fn times(arguments: &Arguments, stage: &Stage) -> std::io::Result<Rules> {
-    stage.neighbour.take_times();
-    std::thread::sleep(ALONE_FOR);
-    let alone = stage.neighbour.take_times();
+    let alone = stage.neighbour.alone();
     // On Linux this is about the calling thread alone.
     rustix::process::setpriority_process(None, 10)?;
     Ok(Rules::Times {
         alone,
-        factor: arguments.factor,
-        turns: Duration::from_millis(arguments.turns),
-        grain: Duration::from_millis(arguments.grain),
+        limits: Limits {
+            factor: arguments.factor,
+            turns: Duration::from_millis(arguments.turns),
+            grain: Duration::from_millis(arguments.grain),
+        },
         cpu_after: Duration::from_millis(arguments.cpu_after),
         poll: Duration::from_millis(arguments.poll),
     })

@@ -10,53 +10,17 @@ use std::time::{Duration, Instant};
 
 use posthaste_testkit::LineClient;
 
-use crate::Gauge;
 use crate::gauge::SchedTimes;
+use crate::{Gauge, Times};
 
 /// Messages in its mailbox: a listing of some 60 KiB.
 pub const MESSAGES: usize = 200;
 /// Between two listings, so that it takes little of the server for itself.
 const PAUSE: Duration = Duration::from_millis(5);
+/// How long its times alone are measured.
+const ALONE_FOR: Duration = Duration::from_secs(10);
 /// Longest that a test waits for it: only a failure does.
 const TIMEOUT: Duration = Duration::from_secs(120);
-
-/// How long its listings took, the shortest first, and for how much of each it or the server waited
-/// for a processor.
-#[derive(Clone, Debug, Default)]
-pub struct Times(Vec<(Duration, Duration)>);
-
-impl Times {
-    /// Listings.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// The middle one.
-    pub fn median(&self) -> Duration {
-        self.0.get(self.0.len() / 2).map(|(took, _)| *took).unwrap_or_default()
-    }
-
-    /// The longest.
-    pub fn worst(&self) -> Duration {
-        self.0.last().map(|(took, _)| *took).unwrap_or_default()
-    }
-
-    /// The longest without the waits of both for a processor.
-    pub fn worst_of_server(&self) -> Duration {
-        self.of_server().max().unwrap_or_default()
-    }
-
-    /// 99 of 100 took at most this without those waits.
-    pub fn most_of_server(&self) -> Duration {
-        let mut times: Vec<Duration> = self.of_server().collect();
-        times.sort_unstable();
-        times.get(times.len() * 99 / 100).copied().unwrap_or_default()
-    }
-
-    fn of_server(&self) -> impl Iterator<Item = Duration> {
-        self.0.iter().map(|(took, waited)| took.saturating_sub(*waited))
-    }
-}
 
 #[derive(Default)]
 struct Shared {
@@ -115,12 +79,16 @@ impl Neighbour {
         self.shared.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The times since the last call, in order of size.
+    /// The times since the last call.
     pub fn take_times(&self) -> Times {
-        let mut times =
-            std::mem::take(&mut *self.shared.times.lock().unwrap_or_else(PoisonError::into_inner));
-        times.sort_unstable();
-        Times(times)
+        Times::new(std::mem::take(&mut *self.shared.times.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Measures it for ten seconds, while nobody else uses the server.
+    pub fn alone(&self) -> Times {
+        self.take_times();
+        std::thread::sleep(ALONE_FOR);
+        self.take_times()
     }
 
     /// Keeps it silent during a measurement that it would disturb.
@@ -169,21 +137,5 @@ fn list(mut client: LineClient, first: &[String], shared: &Shared, server: Gauge
         shared.times.lock().unwrap_or_else(PoisonError::into_inner).push((took, waited));
         shared.answered.fetch_add(1, Ordering::Relaxed);
         std::thread::sleep(PAUSE);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_slow_listing_of_a_hundred_is_the_worst_and_not_among_the_most() {
-        let ms = Duration::from_millis;
-        let mut times: Vec<_> = (1..=199).map(|_| (ms(3), ms(1))).collect();
-        times.push((ms(90), ms(20)));
-        let times = Times(times);
-        assert_eq!(times.most_of_server(), ms(2));
-        assert_eq!(times.worst_of_server(), ms(70));
-        assert_eq!(Times::default().most_of_server(), Duration::ZERO);
     }
 }

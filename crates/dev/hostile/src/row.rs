@@ -6,10 +6,7 @@ use std::time::{Duration, Instant};
 use posthaste_testkit::Poll;
 
 use crate::stage::{BYSTANDER, Scale, Stage};
-use crate::{Attack, Times};
-
-/// How long the neighbour's times alone are measured.
-pub const ALONE_FOR: Duration = Duration::from_secs(10);
+use crate::{Attack, Limits, Times};
 
 /// The rules for a row besides the server's answers and its memory.
 #[derive(Clone, Debug)]
@@ -21,13 +18,8 @@ pub enum Rules {
     Times {
         /// The neighbour's times alone.
         alone: Times,
-        /// How many times as long its median may be, and what 99 of 100 listings take.
-        factor: f64,
-        /// How much longer those 99 may take beside that: a turn of each of 500 other sessions.
-        turns: Duration,
-        /// How much longer its worst may be beside that: a turn of the processor among the
-        /// attacker's own threads.
-        grain: Duration,
+        /// How much longer they may be than those alone.
+        limits: Limits,
         /// CPU time of the server after the attacker left.
         cpu_after: Duration,
         /// CPU time of the server's longest poll.
@@ -110,46 +102,15 @@ impl Row {
         if self.memory > self.memory_bound {
             self.faults.push(format!("{} MiB over its rest", self.memory >> 20));
         }
-        let Rules::Times { alone, cpu_after, poll, .. } = rules else { return };
+        let Rules::Times { alone, limits, cpu_after, poll } = rules else { return };
         self.alone = alone.clone();
-        let mut slow = self.slow(rules);
-        if !slow.is_empty() {
-            // The processor's speed may have changed since the start.
-            stage.neighbour.take_times();
-            std::thread::sleep(ALONE_FOR);
-            let again = stage.neighbour.take_times();
-            if again.median() > alone.median() {
-                self.alone = again;
-                slow = self.slow(rules);
-            }
-        }
-        self.faults.extend(slow);
+        self.faults.extend(limits.judge(&stage.neighbour, &self.times, &mut self.alone));
         if self.cpu_after > *cpu_after {
             self.faults.push(format!("over {cpu_after:?} of CPU afterwards"));
         }
         if self.poll.as_ref().is_some_and(|longest| longest.cpu > *poll) {
             self.faults.push(format!("a poll of over {poll:?}"));
         }
-    }
-
-    /// What took the neighbour too long beside its times alone.
-    fn slow(&self, rules: &Rules) -> Vec<String> {
-        let Rules::Times { factor, turns, grain, .. } = rules else { return Vec::new() };
-        let (times, alone) = (&self.times, &self.alone);
-        let most = |time: Duration| time.mul_f64(*factor);
-        let mut slow = Vec::new();
-        if times.median() > most(alone.median()) {
-            slow.push(format!("the neighbour's median is over {factor} times"));
-        }
-        // Where attackers compute on the same processors, the server waits for one. That is not its
-        // own time.
-        if times.most_of_server() > most(alone.most_of_server()) + *turns {
-            slow.push(format!("1 % of the neighbour's times are over {factor} times and {turns:?}"));
-        }
-        if times.worst_of_server() > most(alone.worst()) + *grain {
-            slow.push(format!("the neighbour's worst is over {factor} times and {grain:?}"));
-        }
-        slow
     }
 
     /// The head of the table, as Markdown.

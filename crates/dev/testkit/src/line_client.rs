@@ -54,11 +54,17 @@ impl LineClient {
 
     /// One line without its CRLF. An end of the connection is an error.
     pub fn line(&mut self) -> Result<String> {
-        let mut line = Vec::new();
-        if self.stream.read_until(b'\n', &mut line)? == 0 {
-            return Err(ErrorKind::UnexpectedEof.into());
-        }
+        let line = self.raw_line()?;
         Ok(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
+    }
+
+    /// One line with its end, octet by octet. An end of the connection is an error.
+    pub fn raw_line(&mut self) -> Result<Vec<u8>> {
+        let mut line = Vec::new();
+        match self.stream.read_until(b'\n', &mut line)? {
+            0 => Err(ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line),
+        }
     }
 
     /// Exactly `count` bytes, as after a literal's `{count}`.

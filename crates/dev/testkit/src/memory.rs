@@ -3,18 +3,19 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The system's allocator. It counts the bytes that the whole process holds, so a test program with
-/// it runs one test. A program makes it its `#[global_allocator]`.
+/// The system's allocator. It counts the bytes that the whole process holds, and its allocations,
+/// so a test program with it runs one test. A program makes it its `#[global_allocator]`.
 pub struct CountingAllocator {
     held: AtomicUsize,
     most: AtomicUsize,
+    made: AtomicUsize,
 }
 
 impl CountingAllocator {
     /// One that has counted nothing.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        Self { held: AtomicUsize::new(0), most: AtomicUsize::new(0) }
+        Self { held: AtomicUsize::new(0), most: AtomicUsize::new(0), made: AtomicUsize::new(0) }
     }
 
     /// The bytes that the process holds now.
@@ -30,6 +31,13 @@ impl CountingAllocator {
         let result = work();
         (self.most.load(Ordering::Relaxed) - before, result)
     }
+
+    /// Does some work. Returns how often the process allocated memory meanwhile, and the result.
+    pub fn allocations_during<T>(&self, work: impl FnOnce() -> T) -> (usize, T) {
+        let before = self.made.load(Ordering::Relaxed);
+        let result = work();
+        (self.made.load(Ordering::Relaxed) - before, result)
+    }
 }
 
 // SAFETY: every call goes to the system's allocator with the caller's own layout. Counting
@@ -38,6 +46,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = self.held.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         self.most.fetch_max(held, Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promise for this layout holds for the system's allocator.
         unsafe { System.alloc(layout) }
     }

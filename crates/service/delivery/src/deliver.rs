@@ -18,7 +18,7 @@ use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, Speci
 use crate::conversions::stored_plainly;
 use crate::error::DeliveryError;
 use crate::long_work::{LongWork, Room, Turn, WorkFor};
-use crate::memory::{FINISHED_BYTES_DEFAULT, is_long, one_share};
+use crate::memory::{FINISHED_BYTES_DEFAULT, Reserves, SummaryMemory, is_long, one_share};
 use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
 
 /// Makes a message's summary.
@@ -97,6 +97,8 @@ pub struct Delivery {
     pub(crate) summaries: ByteBudget,
     /// Memory for summaries that are made and not stored yet.
     pub(crate) finished: ByteBudget,
+    /// For summaries that find no memory there and must not wait for it.
+    pub(crate) reserves: Reserves,
     /// Places for summaries and conversions.
     pub(crate) long_work: LongWork,
     quotas: Arc<Quotas>,
@@ -124,6 +126,7 @@ impl Delivery {
             summarize: crate::summarize,
             summaries,
             finished,
+            reserves: Reserves::new(),
             long_work: LongWork::new(),
             quotas,
             url_permits,
@@ -190,8 +193,8 @@ impl Delivery {
         Ok(self.store.ensure_default_mailboxes(account, defaults).await?)
     }
 
-    /// A message of the server itself, ready for a mailbox. What somebody sends or appends counts
-    /// for that one: see [`Delivery::incoming_for`].
+    /// A message of the server itself, ready for a mailbox, without memory for its summary. What
+    /// comes from others has that memory, and counts for them: see [`Delivery::incoming_held`].
     #[boxed]
     pub async fn incoming(
         &self,
@@ -205,7 +208,7 @@ impl Delivery {
     /// A message ready for a mailbox: its size is checked and its summary is made. `date` is
     /// INTERNALDATE in unix seconds; without one, it is now.
     #[boxed]
-    pub async fn incoming_for(
+    pub(crate) async fn incoming_for(
         &self,
         whose: WorkFor,
         bytes: Bytes,
@@ -251,14 +254,15 @@ impl Delivery {
     }
 
     /// Waits for the turn to make the summary of a message of this many octets, if it is long.
-    /// Take it before the memory for finished summaries.
+    /// Take it before the memory for the summary.
     pub(crate) async fn turn_if_long(
         &self,
         whose: WorkFor,
         octets: usize,
+        memory: SummaryMemory,
     ) -> Result<Option<Turn>, DeliveryError> {
         match is_long(octets) {
-            true => self.long_work.turn(whose).await.map(Some).ok_or(DeliveryError::Busy),
+            true => self.long_work.turn(whose, memory).await.map(Some).ok_or(DeliveryError::Busy),
             false => Ok(None),
         }
     }

@@ -29,11 +29,14 @@ use crate::conversions::{marked, original_of};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 use crate::long_work::WorkFor;
+use crate::memory::SummaryMemory;
+use crate::prepared::SummariesHeld;
 use crate::rich::{Rich, Shape, as_mime_blocking};
 
 impl Delivery {
-    /// A message that a script edited, ready for the mailboxes of an account. `sent` is the
-    /// message as it came, and `served` the one that the script saw.
+    /// A message that a script edited, ready for the mailboxes of an account, and the memory of
+    /// its summary. Hold that until the message is stored. `sent` is the message as it came, and
+    /// `served` the one that the script saw.
     #[boxed]
     pub async fn edited(
         &self,
@@ -41,9 +44,21 @@ impl Delivery {
         sent: &Bytes,
         served: &Bytes,
         edited: Bytes,
+    ) -> Result<(IncomingMessage, SummariesHeld), DeliveryError> {
+        let whose = WorkFor::mail_of(account.id);
+        let (_turn, held) = self.turn_and_room(whose, edited.len(), SummaryMemory::Last).await?;
+        let message = self.edited_for(whose, (account, sent, served), edited).await?;
+        self.take_room(&held, &message);
+        Ok((message, held))
+    }
+
+    async fn edited_for(
+        &self,
+        whose: WorkFor,
+        (account, sent, served): (&Account, &Bytes, &Bytes),
+        edited: Bytes,
     ) -> Result<IncomingMessage, DeliveryError> {
         let settings = account.stored_as(self.options().format);
-        let whose = WorkFor::mail_of(account.id);
         if sent == served {
             return self.edited_ordinary(whose, Shape::of_ordinary(settings), edited).await;
         }

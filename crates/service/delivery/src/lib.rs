@@ -67,7 +67,7 @@ pub use folders::Opening;
 pub use held_messages::{HeldMessages, Holding, LargeMessage};
 pub use import::{ImportError, ImportOptions, ImportReport};
 pub use long_work::{LongWork, WorkFor};
-pub use memory::{SummaryMemory, is_long};
+pub use memory::{SummaryMemory, is_long, summaries_beside};
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use prepared::{NewMessage, Prepared, SummariesHeld};

@@ -4,17 +4,24 @@
 //! ([`compute_threads`]). Each for whom work is done ([`WorkFor`]) has one place at a time, so
 //! nobody alone takes all threads. Those who wait for a free place take turns.
 //!
-//! Whoever needs several of these takes them in this order:
+//! A message comes in, is perhaps sent on by scripts and groups, and is stored. These are steps
+//! ([`SummaryMemory`]). Whoever needs several of these takes them in this order, so that nobody
+//! waits in a circle:
 //!
-//! 1. the turn ([`Turn`]) of a command or delivery;
-//! 2. memory for summaries that are not stored yet;
-//! 3. a place;
-//! 4. memory for the work.
+//! 1. for each step, from the first to the last:
+//!    1. the turn ([`Turn`]) of a command or delivery at this step, for a long message;
+//!    2. memory for the summary until it is stored: at the first step that of the budget, at
+//!       later ones what is free there, or the reserve of the step;
+//! 2. a place, or the permit for the run of a script;
+//! 3. memory for the work.
 //!
-//! Work that has the fourth waits for nothing. A place is held for one piece of work, and no
-//! piece begins another. Those who wait for the third may hold the second: without turns, the
-//! many messages of one account would take all of that memory while they wait for one place. Each
-//! wait has a deadline.
+//! A turn ends when the summary is made, before the message goes to its next step. Only the first
+//! step waits for the budget, and nobody at a later step does. A place is held for one piece of
+//! work, and no piece begins another. Work that has the last waits for nothing. Each of these
+//! waits has a deadline.
+//!
+//! Those who wait for a place may hold memory for a summary. Without turns, the many messages of
+//! one account would take all of it while they wait for one place.
 
 use std::net::IpAddr;
 
@@ -25,7 +32,7 @@ use posthaste_net::{
 };
 use posthaste_store::Place;
 
-use crate::memory::SUMMARY_WITHIN;
+use crate::memory::{SUMMARY_WITHIN, SummaryMemory};
 
 /// For whom long work on a message is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,11 +90,12 @@ impl WorkFor {
 #[derive(Debug, Clone)]
 pub struct LongWork {
     places: KeyedSemaphore<WorkFor>,
-    turns: KeyedSemaphore<WorkFor>,
+    /// By the step, too: the holder of a summary must not wait for a turn of an earlier step.
+    turns: KeyedSemaphore<(WorkFor, usize)>,
 }
 
-/// The turn of a command or delivery. It ends when the summaries are made.
-pub(crate) type Turn = OwnPermit<WorkFor>;
+/// The turn of a command or delivery at one step. It ends when the summaries are made.
+pub(crate) type Turn = OwnPermit<(WorkFor, usize)>;
 
 /// A place for one piece of work, and memory for it. The work holds both, not the task that waits
 /// for it: the work continues if a session ends.
@@ -108,9 +116,9 @@ impl LongWork {
         Self { places: KeyedSemaphore::new(compute_threads(), 1), turns: KeyedSemaphore::new(0, 1) }
     }
 
-    /// Waits for a turn. `None` after a timeout.
-    pub(crate) async fn turn(&self, whose: WorkFor) -> Option<Turn> {
-        self.turns.acquire_own_within(whose, SUMMARY_WITHIN).await
+    /// Waits for the turn of a step. `None` after a timeout.
+    pub(crate) async fn turn(&self, whose: WorkFor, memory: SummaryMemory) -> Option<Turn> {
+        self.turns.acquire_own_within((whose, memory.step()), SUMMARY_WITHIN).await
     }
 
     /// Waits for a place for work that takes little memory. `None` after a timeout.

@@ -14,13 +14,20 @@ use crate::conversions::{Conversions, enriched};
 use crate::tests::{add, delivery};
 use crate::{NewMessage, SummaryMemory, is_long};
 
+const STEPS: [SummaryMemory; 4] =
+    [SummaryMemory::Counted, SummaryMemory::SentOn(1), SummaryMemory::SentOn(2), SummaryMemory::Last];
+
 /// A message that another thread summarises.
 fn long() -> Bytes {
     format!("Subject: long\r\n\r\n{}", "words\r\n".repeat(20_000)).into()
 }
 
+fn one(bytes: Bytes) -> NewMessage {
+    NewMessage { bytes, flags: Vec::new(), date: None }
+}
+
 fn new(bytes: Bytes) -> Vec<NewMessage> {
-    vec![NewMessage { bytes, flags: Vec::new(), date: None }]
+    vec![one(bytes)]
 }
 
 /// Whether work is not done after one more poll.
@@ -103,20 +110,66 @@ async fn who_waits_for_a_place_holds_no_memory_for_work() {
     second.await.unwrap();
 }
 
-/// A caller that holds memory for summaries must not wait for a turn: whoever has the turn may
-/// wait for that memory.
+/// A script holds memory for a summary while the mail that it sends is delivered. That mail must
+/// not wait for a turn of an earlier step: whoever has it may wait for that memory.
 #[tokio::test]
-async fn work_beside_other_summaries_takes_no_turn() {
+async fn each_step_has_a_turn_of_its_own() {
     let (delivery, ana) = delivery().await;
     let to = [delivery.resolve(&ana.name).await.unwrap()];
-    let whose = WorkFor::mail_to(&to);
-    let turn = delivery.long_work.turn(whose).await;
-    let mut counted = pin!(delivery.forms(whose, long(), &to, SummaryMemory::Counted));
-    assert!(waits(counted.as_mut()).await);
-    delivery.forms(whose, long(), &to, SummaryMemory::BesideOthers).await.unwrap();
-    assert!(waits(counted.as_mut()).await);
+    let (whose, available) = (WorkFor::mail_to(&to), delivery.finished.available());
+    for taken in STEPS {
+        let turn = delivery.long_work.turn(whose, taken).await;
+        for step in STEPS.into_iter().filter(|step| *step != taken) {
+            delivery.forms(whose, long(), &to, step).await.unwrap();
+        }
+        let mut forms = pin!(delivery.forms(whose, long(), &to, taken));
+        let mut other = pin!(delivery.incoming_held(whose, one(long()), taken));
+        assert!(waits(forms.as_mut()).await && waits(other.as_mut()).await, "{taken:?}");
+        // They hold no memory for their summaries.
+        assert_eq!(delivery.finished.available(), available);
+        drop(turn);
+        forms.await.unwrap();
+        other.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_edited_message_takes_its_turn_before_its_memory() {
+    let (delivery, ana) = delivery().await;
+    let (sent, available) = (Bytes::from_static(b"Subject: short\r\n\r\n"), delivery.finished.available());
+    let turn = delivery.long_work.turn(WorkFor::mail_of(ana.id), SummaryMemory::Last).await;
+    let mut edited = pin!(delivery.edited(&ana, &sent, &sent, long()));
+    assert!(waits(edited.as_mut()).await);
+    assert_eq!(delivery.finished.available(), available);
     drop(turn);
-    counted.await.unwrap();
+    let (message, _held) = edited.await.unwrap();
+    assert_eq!(delivery.finished.available(), available - message.summary.len());
+}
+
+/// Each of their scripts holds the summary of a message and sends it to the other account, and
+/// that one's script sends it back. There is no more memory, and others wait for some.
+#[tokio::test]
+async fn accounts_that_send_mail_to_each_other_wait_in_no_circle() {
+    let (delivery, ana) = delivery().await;
+    let ben = add(&delivery, "ben@example.org").await;
+    let (ana, ben) = (WorkFor::mail_of(ana.id), WorkFor::mail_of(ben.id));
+    let incoming = |whose, memory| delivery.incoming_held(whose, one(long()), memory);
+    let of_ana = incoming(ana, SummaryMemory::Counted).await.unwrap();
+    let of_ben = incoming(ben, SummaryMemory::Counted).await.unwrap();
+    let rest = delivery.room_for_finished(delivery.finished.available()).await.unwrap();
+    // These have the turns of the first step.
+    let mut next_of_ana = pin!(incoming(ana, SummaryMemory::Counted));
+    let mut next_of_ben = pin!(incoming(ben, SummaryMemory::Counted));
+    assert!(waits(next_of_ana.as_mut()).await && waits(next_of_ben.as_mut()).await);
+    let sent_on = async |from: WorkFor, to: WorkFor| {
+        let _first = incoming(to, SummaryMemory::SentOn(1)).await.unwrap();
+        let _second = incoming(from, SummaryMemory::SentOn(2)).await.unwrap();
+        incoming(to, SummaryMemory::Last).await.unwrap();
+    };
+    tokio::join!(sent_on(ana, ben), sent_on(ben, ana));
+    drop((of_ana, of_ben, rest));
+    next_of_ana.await.unwrap();
+    next_of_ben.await.unwrap();
 }
 
 /// A flood of mail to an account delays its mail, and not its sessions.

@@ -4,13 +4,14 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Flag};
 use posthaste_mime_summary::{SUMMARY_LEN_MAX, summary_len_max};
-use posthaste_net::{BytePermit, Holder};
+use posthaste_net::{BytePermit, Holder, KeyedPermit};
 use posthaste_store::IncomingMessage;
+use posthaste_store::compressed::Compression;
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::long_work::WorkFor;
-use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, is_long};
+use crate::long_work::{Turn, WorkFor};
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory, is_long, until_stored_max};
 
 /// The divisor of the memory that gives the part for one command's summaries.
 const COMMAND_SHARE: usize = 4;
@@ -40,18 +41,29 @@ pub struct Prepared {
 
 /// Memory of summaries that are not stored yet; given back when dropped.
 #[derive(Debug)]
-pub struct SummariesHeld(BytePermit);
+pub struct SummariesHeld(Held);
+
+#[derive(Debug)]
+enum Held {
+    /// Bytes of the budget.
+    Bytes(BytePermit),
+    /// The reserve of a step.
+    Reserve { _until_stored: KeyedPermit<usize> },
+}
 
 impl SummariesHeld {
     /// The summaries are made; they take this memory.
     pub(crate) fn take(&self, bytes: usize) {
-        self.0.shrink_to(bytes);
+        match &self.0 {
+            Held::Bytes(permit) => permit.shrink_to(bytes),
+            Held::Reserve { .. } => {}
+        }
     }
 }
 
 impl Delivery {
     /// The messages of one command of an account, ready for a mailbox: see
-    /// [`Delivery::incoming_for`]. Their summaries together have a bound.
+    /// [`Delivery::incoming_held`]. Their summaries together have a bound.
     #[boxed]
     pub async fn incoming_all(
         &self,
@@ -67,7 +79,7 @@ impl Delivery {
         let whose = WorkFor::account(account);
         let _turn = match is_long(longest) {
             // Boxed: nearly no message is long.
-            true => Box::pin(self.turn_if_long(whose, longest)).await?,
+            true => Box::pin(self.turn_if_long(whose, longest, SummaryMemory::Counted)).await?,
             false => None,
         };
         let limit = (self.finished.largest() / COMMAND_SHARE).max(SUMMARY_LEN_MAX);
@@ -104,17 +116,129 @@ impl Delivery {
         match permit.grow_to_within(wanted, SUMMARY_WITHIN).await {
             Ok(()) => {
                 permit.complete();
-                Ok(SummariesHeld(permit))
+                Ok(SummariesHeld(Held::Bytes(permit)))
             }
             Err(_) => Err(DeliveryError::Busy),
         }
+    }
+
+    /// Memory for a summary of this many bytes, of a caller that may hold others: what is free at
+    /// once, or the reserve of the step.
+    async fn room_beside_others(
+        &self,
+        bytes: usize,
+        memory: SummaryMemory,
+    ) -> Result<SummariesHeld, DeliveryError> {
+        let permit = self.finished.begin(Holder::Account([0; 16]));
+        if permit.grow_to(bytes.min(self.finished.largest())).is_ok() {
+            permit.complete();
+            return Ok(SummariesHeld(Held::Bytes(permit)));
+        }
+        drop(permit);
+        let reserve = self.reserves.take(memory).await.ok_or(DeliveryError::Busy)?;
+        Ok(SummariesHeld(Held::Reserve { _until_stored: reserve }))
+    }
+
+    /// Memory for the summary of a message that clients see with this many octets. Hold it until
+    /// the message is stored. That of a long message needs a turn before.
+    pub(crate) async fn room_for_message(
+        &self,
+        octets: usize,
+        memory: SummaryMemory,
+    ) -> Result<SummariesHeld, DeliveryError> {
+        let bytes = until_stored_max(octets, self.options().compress);
+        match memory {
+            SummaryMemory::Counted => self.room_for_finished(bytes).await,
+            // Boxed: most mail comes from elsewhere.
+            SummaryMemory::SentOn(_) | SummaryMemory::Last => {
+                Box::pin(self.room_beside_others(bytes, memory)).await
+            }
+        }
+    }
+
+    /// The turn of a message that may be long, and then the memory for its summary. Hold the turn
+    /// until the summary is made.
+    pub(crate) async fn turn_and_room(
+        &self,
+        whose: WorkFor,
+        octets: usize,
+        memory: SummaryMemory,
+    ) -> Result<(Option<Turn>, SummariesHeld), DeliveryError> {
+        let turn = self.turn_if_long(whose, octets, memory).await?;
+        let held = self.room_for_message(octets, memory).await?;
+        Ok((turn, held))
+    }
+
+    /// A message ready for a mailbox, and the memory of its summary. Hold that until the message
+    /// is stored. Its size is checked and its summary is made. A date is INTERNALDATE in unix
+    /// seconds; without one, it is now.
+    #[boxed]
+    pub async fn incoming_held(
+        &self,
+        whose: WorkFor,
+        message: NewMessage,
+        memory: SummaryMemory,
+    ) -> Result<(IncomingMessage, SummariesHeld), DeliveryError> {
+        let NewMessage { bytes, flags, date } = message;
+        self.check_size(bytes.len())?;
+        let (_turn, held) = self.turn_and_room(whose, bytes.len(), memory).await?;
+        let message = self.incoming_for(whose, bytes, flags, date).await?;
+        self.take_room(&held, &message);
+        Ok((message, held))
+    }
+
+    /// The summary and the body are made: memory is held only for them from now on.
+    pub(crate) fn take_room(&self, held: &SummariesHeld, message: &IncomingMessage) {
+        let stored = if self.options().compress == Compression::Zstd { message.bytes.len() } else { 0 };
+        held.take(message.summary.len() + stored);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::Pin;
+    use std::task::Poll;
+
+    use posthaste_net::ByteBudget;
+
     use super::*;
     use crate::tests::delivery;
+
+    async fn waits(work: Pin<&mut impl Future>) -> bool {
+        let mut work = work;
+        poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await
+    }
+
+    /// Nothing bounded the summaries of mail that scripts send on, nor those of the queue.
+    #[tokio::test]
+    async fn without_memory_one_summary_of_each_step_is_held() {
+        let (delivery, _) = delivery().await;
+        let budget = ByteBudget::new(1 << 20);
+        let delivery = delivery.with_finished(budget.clone());
+        let incoming = |memory| {
+            let bytes = Bytes::from_static(b"Subject: x\r\n\r\nx\r\n");
+            let message = NewMessage { bytes, flags: Vec::new(), date: None };
+            delivery.incoming_held(WorkFor::SERVER, message, memory)
+        };
+        let (message, counted) = incoming(SummaryMemory::SentOn(1)).await.unwrap();
+        assert_eq!(budget.available(), (1 << 20) - message.summary.len());
+        drop(counted);
+        let all = delivery.room_for_finished(1 << 20).await.unwrap();
+        for memory in [SummaryMemory::SentOn(1), SummaryMemory::SentOn(2), SummaryMemory::Last] {
+            let first = incoming(memory).await.unwrap();
+            let mut second = std::pin::pin!(incoming(memory));
+            assert!(waits(second.as_mut()).await, "{memory:?}");
+            // The reserve of another step is free.
+            drop(delivery.room_for_message(1, SummaryMemory::SentOn(3)).await.unwrap());
+            drop(first);
+            second.await.unwrap();
+        }
+        let mut counted = std::pin::pin!(incoming(SummaryMemory::Counted));
+        assert!(waits(counted.as_mut()).await);
+        drop(all);
+        counted.await.unwrap();
+    }
 
     /// Each message allocated and moved the state of conversions and of other threads.
     #[tokio::test]

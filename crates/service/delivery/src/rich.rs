@@ -26,7 +26,7 @@ use bytes::Bytes;
 use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient};
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
-use posthaste_mime_summary::{Structure, summary_len_max};
+use posthaste_mime_summary::Structure;
 use posthaste_net::on_compute_thread;
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
@@ -38,7 +38,7 @@ use crate::conversions::{
 };
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::long_work::{Room, Turn, WorkFor};
+use crate::long_work::{Room, WorkFor};
 use crate::memory::{SummaryMemory, is_long};
 use crate::prepared::SummariesHeld;
 use crate::summarize::{of_structure, structure_unless_rich};
@@ -95,7 +95,7 @@ pub struct StoredForms {
     default: FormatSettings,
     first: IncomingMessage,
     others: Vec<(Shape, IncomingMessage)>,
-    /// The memory of their one summary, if it is counted.
+    /// The memory of their one summary, if it is made.
     _held: Option<SummariesHeld>,
 }
 
@@ -136,7 +136,7 @@ impl Rich {
 }
 
 impl Delivery {
-    /// A message ready for the mailboxes of these recipients: see [`Delivery::incoming_for`].
+    /// A message ready for the mailboxes of these recipients: see [`Delivery::incoming_held`].
     #[boxed]
     pub async fn forms(
         &self,
@@ -228,7 +228,7 @@ impl Delivery {
         if is_long(bytes.len()) {
             return Ok(None);
         }
-        let held = self.room_for_forms(bytes.len(), memory).await?;
+        let held = self.room_for_message(bytes.len(), memory).await?;
         let Some(structure) = structure_unless_rich(bytes) else { return Ok(None) };
         let in_rich_form = self.in_rich_form(recipients);
         let enriched = match in_rich_form {
@@ -249,8 +249,7 @@ impl Delivery {
         memory: SummaryMemory,
     ) -> Result<StoredForms, DeliveryError> {
         let seen = rich.as_ref().map_or(&bytes, |rich| &rich.mime).len();
-        let _turn = self.turn_for_forms(whose, seen, memory).await?;
-        let held = self.room_for_forms(seen, memory).await?;
+        let (_turn, held) = self.turn_and_room(whose, seen, memory).await?;
         let Some(rich) = rich else {
             let in_rich_form = self.in_rich_form(recipients);
             let enriched = match in_rich_form {
@@ -278,8 +277,8 @@ impl Delivery {
             let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored, &rich.mime));
             others.extend(stored.map(|stored| (shape, stored)));
         }
-        self.take_room(held.as_ref(), &first);
-        Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: held })
+        self.take_room(&held, &first);
+        Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: Some(held) })
     }
 
     /// The stored forms of a message that is not rich, with its summary. `enriched` is the body
@@ -289,12 +288,12 @@ impl Delivery {
         first: IncomingMessage,
         bytes: &Bytes,
         enriched: Option<Bytes>,
-        held: Option<SummariesHeld>,
+        held: SummariesHeld,
     ) -> StoredForms {
         let enriched = enriched.map(|stored| (Shape::Enriched, self.stored_as(&first, stored, bytes)));
-        self.take_room(held.as_ref(), &first);
+        self.take_room(&held, &first);
         let (default, others) = (self.options().format, enriched.into_iter().collect());
-        StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: held }
+        StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: Some(held) }
     }
 
     /// Which of the recipients store ordinary mail in rich form.
@@ -313,44 +312,6 @@ impl Delivery {
         match enriched {
             Some(_) if in_rich_form == InRichForm::Everybody => Compression::None,
             _ => self.options().compress,
-        }
-    }
-
-    /// The turn to wait for the memory of a long message. Whoever holds such memory must not wait
-    /// for a turn (deadlock).
-    async fn turn_for_forms(
-        &self,
-        whose: WorkFor,
-        seen: usize,
-        memory: SummaryMemory,
-    ) -> Result<Option<Turn>, DeliveryError> {
-        match memory {
-            SummaryMemory::Counted => self.turn_if_long(whose, seen).await,
-            SummaryMemory::BesideOthers => Ok(None),
-        }
-    }
-
-    /// Memory for the summary of a message that clients see with this many octets. A compressed
-    /// body is in memory as well as the message.
-    async fn room_for_forms(
-        &self,
-        seen: usize,
-        memory: SummaryMemory,
-    ) -> Result<Option<SummariesHeld>, DeliveryError> {
-        let compressed = if self.options().compress == Compression::Zstd { seen } else { 0 };
-        match memory {
-            SummaryMemory::Counted => {
-                self.room_for_finished(summary_len_max(seen) + compressed).await.map(Some)
-            }
-            SummaryMemory::BesideOthers => Ok(None),
-        }
-    }
-
-    /// The summary and the body are made: memory is held only for them from now on.
-    fn take_room(&self, held: Option<&SummariesHeld>, first: &IncomingMessage) {
-        let stored = if self.options().compress == Compression::Zstd { first.bytes.len() } else { 0 };
-        if let Some(held) = held {
-            held.take(first.summary.len() + stored);
         }
     }
 

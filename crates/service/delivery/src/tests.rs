@@ -313,7 +313,7 @@ async fn a_delivery_pays_for_its_summary_until_it_is_stored() {
     let mut forms = std::pin::pin!(tight.forms(whose, parts(10_000), &recipient, SummaryMemory::Counted));
     let other = tight.room_for_finished(1 << 20).await.unwrap();
     assert!(poll_fn(|cx| Poll::Ready(forms.as_mut().poll(cx).is_pending())).await, "it waits");
-    let beside = tight.forms(whose, parts(10_000), &recipient, SummaryMemory::BesideOthers).await.unwrap();
+    let beside = tight.forms(whose, parts(10_000), &recipient, SummaryMemory::SentOn(1)).await.unwrap();
     drop((other, beside));
     forms.await.unwrap();
 }

@@ -1,9 +1,11 @@
 //! An account as the rest of the server sees it: everything but how its password is checked.
 
 use posthaste_mail_model::AccountId;
+use posthaste_net::{LimitedAccount, OwnLimits};
 use serde::{Deserialize, Serialize};
 
 use crate::memory::{ARC_BYTES, allocated};
+use crate::own_limits::OwnLimitChanges;
 
 /// The form in which an account's new messages are stored. A change affects only mail that comes
 /// after it. Clients see the same bytes in every form.
@@ -158,6 +160,9 @@ pub struct Account {
     pub quota_mailboxes: Option<u64>,
     /// The numbers of messages that each of the account's folders may have.
     pub folder_limits: FolderLimits,
+    /// The limits of connections, commands, bytes and sent mail that the account has in place of
+    /// the server's. Boxed: few accounts have any, and then never an empty one.
+    pub own_limits: Option<Box<OwnLimits>>,
     /// The form in which messages are stored; `None` for the server's.
     pub format: Option<Format>,
     /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it; also where
@@ -203,6 +208,12 @@ impl Account {
         self.name.rsplit_once('@').map(|(_, domain)| domain)
     }
 
+    /// The account as its limits see it.
+    pub fn limited(&self) -> LimitedAccount<'_> {
+        let own = self.own_limits.as_deref();
+        LimitedAccount { id: self.id.0.to_bytes(), name: &self.name, own, version: self.version }
+    }
+
     /// Bytes of memory that an account in an `Arc` takes, with all that belongs to it.
     pub fn memory_bytes(&self) -> usize {
         let text = |text: &String| allocated(text.capacity());
@@ -215,8 +226,9 @@ impl Account {
         let of_mailboxes = self.mailbox_referrals.iter().map(|one| text(&one.mailbox) + text(&one.url));
         let of_mailboxes = allocated(size_of_val(&*self.mailbox_referrals)) + of_mailboxes.sum::<usize>();
         let script = allocated(size_of::<ScriptState>()) + self.scripts.active.as_ref().map_or(0, text);
+        let limits = self.own_limits.as_deref().map_or(0, |_| allocated(size_of::<OwnLimits>()));
         let own = allocated(ARC_BYTES + size_of::<Self>()) + text(&self.name);
-        own + script + forward + referral + of_mailboxes
+        own + script + forward + referral + of_mailboxes + limits
     }
 
     /// Whether the account may set the quotas of that account. Both must have the same domain.
@@ -238,6 +250,8 @@ pub struct NewAccount {
     pub quota_mailboxes: Option<u64>,
     /// The numbers of messages that each of the account's folders may have.
     pub folder_limits: FolderLimits,
+    /// The limits that the account has in place of the server's.
+    pub own_limits: OwnLimits,
     /// The form in which messages are stored; `None` for the server's.
     pub format: Option<Format>,
     /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it.
@@ -275,6 +289,8 @@ pub struct AccountChange {
     pub folder_warn: Option<Option<u32>>,
     /// Messages that a folder may have; `Some(None)` is what the server has for all.
     pub folder_max: Option<Option<u32>>,
+    /// The limits that the account has in place of the server's.
+    pub own_limits: OwnLimitChanges,
     /// A new format; `Some(None)` is what the server has for all.
     pub format: Option<Option<Format>>,
     /// Whether [`Format::Mime`] keeps the rich message as well as the MIME made of it.

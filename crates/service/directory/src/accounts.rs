@@ -8,12 +8,14 @@ use posthaste_mail_model::{AccountId, Id, MailboxName, Secret};
 use posthaste_store::CommitOutcome;
 
 use crate::account::{Account, AccountChange, Forward, NewAccount, QuotaRight, Referral};
+use crate::address::Address;
 use crate::adopted::refuse_forged;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
 use crate::forward;
 use crate::group::refuse_group;
 use crate::hashing::HashShare;
+use crate::own_limits;
 use crate::password::{self, Credentials};
 use crate::record::{self, Stored};
 use crate::records::{TRIES, parse_address};
@@ -47,6 +49,7 @@ impl Directory {
                 command_limits: new.command_limits,
                 quota_mailboxes: new.quota_mailboxes,
                 folder_limits: new.folder_limits,
+                own_limits: own_limits::boxed(new.own_limits),
                 format: new.format,
                 keep_original: new.keep_original,
                 disabled: false,
@@ -62,8 +65,16 @@ impl Directory {
             },
             credentials,
         );
+        self.put_new(&address, stored).await
+    }
+
+    /// Stores the record of an account that must be new.
+    async fn put_new(&self, address: &Address, stored: Stored) -> Result<Account> {
         match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
-            CommitOutcome::Done => Ok(Arc::unwrap_or_clone(stored.account)),
+            CommitOutcome::Done => {
+                self.postmasters.accounts_changed();
+                Ok(Arc::unwrap_or_clone(stored.account))
+            }
             CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
         }
     }
@@ -101,10 +112,7 @@ impl Directory {
         for fingerprint in &stored.certificates {
             self.certificates.put_key(address.as_str(), fingerprint).await?;
         }
-        match self.records.put(record::account_key(address.as_str()), 0, Some(stored.write()?)).await? {
-            CommitOutcome::Done => Ok(Arc::unwrap_or_clone(stored.account)),
-            CommitOutcome::Conflict => Err(DirectoryError::AccountExists(address.to_string())),
-        }
+        self.put_new(&address, stored).await
     }
 
     /// The account of exactly this name (in any spelling); aliases and sub-addresses are not
@@ -127,7 +135,8 @@ impl Directory {
     /// Changes an account's settings.
     #[boxed]
     pub async fn set(&self, name: &str, change: AccountChange) -> Result<Account> {
-        self.records
+        let changed = self
+            .records
             .update(name, |stored| {
                 let account = Arc::make_mut(&mut stored.account);
                 account.quota_bytes = change.quota_bytes.unwrap_or(account.quota_bytes);
@@ -139,12 +148,15 @@ impl Directory {
                 let folders = &mut account.folder_limits;
                 folders.warn = change.folder_warn.unwrap_or(folders.warn);
                 folders.max = change.folder_max.unwrap_or(folders.max);
+                account.own_limits = own_limits::boxed(change.own_limits.of(account.own_limits.as_deref()));
                 account.format = change.format.unwrap_or(account.format);
                 account.keep_original = change.keep_original.unwrap_or(account.keep_original);
                 account.disabled = change.disabled.unwrap_or(account.disabled);
                 account.sets_quotas = change.sets_quotas.unwrap_or(account.sets_quotas);
             })
-            .await
+            .await?;
+        self.postmasters.accounts_changed();
+        Ok(changed)
     }
 
     /// Gives an account a new password. The old one is refused from then on, in every process,
@@ -210,6 +222,7 @@ impl Directory {
             let stored = self.records.existing(address.as_str()).await?;
             let key = record::account_key(address.as_str());
             if self.records.put(key, stored.account.version, None).await? == CommitOutcome::Done {
+                self.postmasters.accounts_changed();
                 self.scripts.remove_all(stored.account.id).await?;
                 self.remove_all_annotations(stored.account.id).await?;
                 self.app_passwords.forget_uses(stored.account.id).await?;

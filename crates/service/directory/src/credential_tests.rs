@@ -14,7 +14,7 @@ use crate::sasl::{Channel, Exchange, Mechanism, Plaintext, SaslStep, TlsBindings
 use crate::testing::{add, directory, other_process, secret};
 use crate::{
     AccountChange, By, CertificateLogins, Client, Directory, DirectoryError, Granted, Login, LoginFailure,
-    LoginSettings, NewAppPassword, QuotaRight, Service, TokenCheck, TokenError,
+    LoginSettings, NewAppPassword, OwnLimitChanges, QuotaRight, Service, TokenCheck, TokenError,
 };
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -26,6 +26,7 @@ const DISABLE: AccountChange = AccountChange {
     quota_mailboxes: None,
     folder_warn: None,
     folder_max: None,
+    own_limits: OwnLimitChanges::NONE,
     command_limit: None,
     save_limit: None,
     format: None,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_recursion::async_recursion as boxed;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
+use posthaste_net::Accounts;
 use posthaste_store::Engine;
 use tokio::sync::OnceCell;
 
@@ -26,6 +27,7 @@ use crate::hashing::Hashing;
 use crate::lease::{Lease, Leases};
 use crate::message_annotations::MessageAnnotationRecords;
 use crate::password::{KEY_LEN, Policy};
+use crate::postmaster::Postmasters;
 use crate::records::Records;
 use crate::resolve::{Recipient, ResolveError};
 use crate::scripts::Scripts;
@@ -46,6 +48,7 @@ pub struct Directory {
     pub(crate) leases: Leases,
     pub(crate) aliases: Aliases,
     pub(crate) groups: Groups,
+    pub(crate) postmasters: Postmasters,
     pub(crate) certificates: Certificates,
     pub(crate) app_passwords: AppPasswords,
     pub(crate) scripts: Scripts,
@@ -85,6 +88,7 @@ impl Directory {
             leases,
             aliases: Aliases::new(records.clone()),
             groups: Groups::new(records.clone()),
+            postmasters: Postmasters::new(records.clone()),
             certificates: Certificates::new(records.clone()),
             app_passwords: AppPasswords::new(records.clone()),
             scripts: Scripts::new(records.clone()),
@@ -134,6 +138,13 @@ impl Directory {
     /// Finds the account or the group that gets mail for an address: see [`Groups::target`].
     pub fn target<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Result<Target, ResolveError>> {
         self.groups.target(address)
+    }
+
+    /// Finds the account that gets the mail of the postmaster of these domains (in normal form),
+    /// if nobody has that address. The first domain with accounts counts. `None` if no account
+    /// takes such mail.
+    pub fn postmaster<'a>(&'a self, domains: &'a [String]) -> BoxFuture<'a, Result<Option<Recipient>>> {
+        self.postmasters.find(domains)
     }
 
     /// Finds the members of a group: see [`Groups::expand`].
@@ -194,6 +205,12 @@ impl Directory {
     /// A hold on what a login rests on, as the account's record was read then.
     pub fn lease(&self, login: &Login) -> Lease {
         self.leases.give(login)
+    }
+
+    /// Has the limits of sessions follow the records of their accounts, while
+    /// [`Self::watch_accounts`] runs.
+    pub fn renew_limits(&self, limits: Accounts) {
+        self.leases.renew_limits(limits);
     }
 
     /// Ends the leases of accounts that changed, for as long as it runs, with a pause between two

@@ -60,7 +60,7 @@ pub struct Expansion {
 
 impl Group {
     /// Whether mail for an address comes to this group, if nobody else takes it.
-    fn takes(&self, address: &str) -> bool {
+    pub fn takes(&self, address: &str) -> bool {
         Address::parse(address).is_ok_and(|address| names(&address).any(|name| name == self.address))
     }
 }

@@ -1,7 +1,7 @@
 //! Logins last as long as their credentials: an account that is disabled or removed loses its
 //! sessions, whichever process changed it. So do those that were begun with a password, an app
 //! password, a listed certificate or a token that is no longer valid. Open sessions also get other
-//! changes of the account, such as its quota.
+//! changes of the account, such as its quota and its limits.
 //!
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
@@ -14,12 +14,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use parking_lot::{Mutex, RwLock};
 use posthaste_mail_model::AccountId;
+use posthaste_net::Accounts;
 use posthaste_store::Engine;
 use tokio::sync::watch;
 
@@ -87,6 +88,8 @@ struct Grant {
 pub(crate) struct Leases {
     engine: Arc<dyn Engine>,
     given: Mutex<HashMap<Key, Weak<Grant>>>,
+    /// The limits of accounts that sessions count against.
+    limits: OnceLock<Accounts>,
 }
 
 impl std::fmt::Debug for Lease {
@@ -141,12 +144,14 @@ impl Grant {
         self.account.read().name.clone()
     }
 
-    /// Keeps a record, unless there is a newer one.
-    fn renew(&self, account: Arc<Account>) {
+    /// Keeps a record, unless there is a newer one or it is known. Whether it is kept.
+    fn renew(&self, account: Arc<Account>) -> bool {
         let mut now = self.account.write();
-        if account.version > now.version {
+        let is_newer = account.version > now.version;
+        if is_newer {
             *now = account;
         }
+        is_newer
     }
 }
 
@@ -161,7 +166,13 @@ pub enum LeasesToCompare {
 
 impl Leases {
     pub fn new(engine: Arc<dyn Engine>) -> Self {
-        Self { engine, given: Mutex::default() }
+        Self { engine, given: Mutex::default(), limits: OnceLock::new() }
+    }
+
+    /// Has these limits follow the records of accounts with sessions.
+    pub fn renew_limits(&self, limits: Accounts) {
+        // A process has one server, and a server one set of limits.
+        let _ = self.limits.set(limits);
     }
 
     /// A lease for a login, based on the account's record as it was read then.
@@ -235,7 +246,13 @@ impl Leases {
                 }
             };
             match stored.filter(|stored| key.holds(stored)) {
-                Some(stored) => grant.renew(stored.account),
+                Some(stored) => {
+                    if grant.renew(Arc::clone(&stored.account))
+                        && let Some(limits) = self.limits.get()
+                    {
+                        limits.renew(stored.account.limited());
+                    }
+                }
                 None => {
                     tracing::info!(account = grant.name(), "the account has changed: its sessions end");
                     grant.ended.send_replace(true);
@@ -248,10 +265,14 @@ impl Leases {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use posthaste_net::AccountLimit;
+
     use super::*;
-    use crate::AccountChange;
     use crate::record::account_key;
     use crate::testing::{add, by_password, directory, other_process, secret};
+    use crate::{AccountChange, OwnLimitChanges};
 
     #[tokio::test]
     async fn a_change_by_another_process_ends_the_leases_of_its_account() {
@@ -324,6 +345,28 @@ mod tests {
         directory.leases.compare(LeasesToCompare::All).await.unwrap_err();
         assert!(leases[8..].iter().all(Lease::is_ended));
         assert!(!leases[..8].iter().any(Lease::is_ended));
+    }
+
+    #[tokio::test]
+    async fn limits_of_an_account_reach_its_open_sessions() {
+        let (records, directory) = directory();
+        let (accounts, peer) = (Accounts::default(), IpAddr::from([192, 0, 2, 1]));
+        directory.renew_limits(accounts.clone());
+        let account = add(&directory, "ana", "pencil").await;
+        let share = accounts.admit(account.limited(), peer).unwrap();
+        let _lease = directory.lease(&by_password(&account));
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
+        let mut own_limits = OwnLimitChanges::NONE;
+        own_limits.set(AccountLimit::Connections, Some(1));
+        let change = AccountChange { own_limits, ..AccountChange::default() };
+        let changed = other_process(&records).set("ana", change).await.unwrap();
+        assert_eq!(changed.own_limits.as_deref().and_then(|own| own.get(AccountLimit::Connections)), Some(1));
+        let second = accounts.admit(account.limited(), peer).unwrap();
+        directory.leases.compare(LeasesToCompare::All).await.unwrap();
+        // A login that read the record before the change.
+        assert!(accounts.admit(account.limited(), peer).is_none());
+        drop((share, second));
+        assert!(accounts.admit(changed.limited(), peer).is_some());
     }
 
     #[tokio::test]

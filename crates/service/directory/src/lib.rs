@@ -68,8 +68,10 @@ mod memory;
 mod message_annotations;
 mod network;
 mod orphans;
+mod own_limits;
 mod parsed;
 mod password;
+mod postmaster;
 mod recent;
 mod record;
 mod records;
@@ -127,6 +129,7 @@ pub use message_annotations::{
     MessageAnnotations, NewValue, OnConflict, Relocated, Scope, WithAnnotations, Written,
 };
 pub use network::Network;
+pub use own_limits::OwnLimitChanges;
 pub use password::Policy;
 pub use recent::Recent;
 pub use resolve::{Recipient, ResolveError};

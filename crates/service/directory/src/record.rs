@@ -20,6 +20,7 @@ use crate::account::{
 use crate::credential::{AppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
 use crate::grant::{AppPasswordId, Fingerprint, Service};
+use crate::own_limits;
 use crate::password::{Credentials, KEY_LEN};
 use crate::scram_keys::{ScramHash, ScramKeys};
 
@@ -75,6 +76,9 @@ struct AccountRecord {
     quota_mailboxes: Option<u64>,
     #[serde(default, skip_serializing_if = "FolderLimits::is_default")]
     folder_limits: FolderLimits,
+    /// Limits that the account has in place of the server's, by name.
+    #[serde(default, skip_serializing_if = "own_limits::ByName::is_empty")]
+    own_limits: own_limits::ByName,
     /// Programs without `stored_as` require this field, but its value has no effect in them.
     format: Format,
     /// How messages are stored; absent for what the server has for all.
@@ -231,6 +235,7 @@ impl Stored {
         });
         let certificates =
             record.certificates.iter().map(|one| key(one).ok_or_else(|| wrong("certificates")));
+        let own_limits = own_limits::of_stored(&record.own_limits).ok_or_else(|| wrong("own_limits"))?;
         Ok(Self {
             app_passwords: app_passwords.collect::<Result<_>>()?,
             certificates: certificates.collect::<Result<_>>()?,
@@ -242,6 +247,7 @@ impl Stored {
                 command_limits: record.command_limits,
                 quota_mailboxes: record.quota_mailboxes,
                 folder_limits: record.folder_limits,
+                own_limits: own_limits::boxed(own_limits),
                 format: record.stored_as,
                 keep_original: record.keep_original,
                 disabled: record.disabled,
@@ -273,6 +279,7 @@ impl Stored {
             command_limits: a.command_limits,
             quota_mailboxes: a.quota_mailboxes,
             folder_limits: a.folder_limits,
+            own_limits: own_limits::to_store(a.own_limits.as_deref()),
             format: a.format.unwrap_or_default(),
             stored_as: a.format,
             keep_original: a.keep_original,
@@ -409,11 +416,17 @@ fn unreadable(record: &str, why: String) -> DirectoryError {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_net::{AccountLimit, OwnLimits};
+    use posthaste_property::properties;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::password::Policy;
 
     #[test]
     fn an_account_is_its_record() {
+        let mut own_limits = OwnLimits::NONE;
+        own_limits.set(AccountLimit::Connections, Some(0));
         let stored = Stored {
             account: Arc::new(Account {
                 id: AccountId(Id::new(5, 6)),
@@ -424,6 +437,7 @@ mod tests {
                 keep_original: true,
                 quota_mailboxes: None,
                 folder_limits: FolderLimits { warn: Some(300), max: Some(0) },
+                own_limits: own_limits::boxed(own_limits),
                 command_limits: CommandLimits { process: Some(100), save: Some(200) },
                 shared: true,
                 disabled: true,
@@ -477,6 +491,44 @@ mod tests {
             assert_eq!(read.account.format, None);
             // Such a record stays readable by the program that wrote it.
             assert!(!String::from_utf8_lossy(&read.write().unwrap()).contains("stored_as"));
+        }
+    }
+
+    /// A record of ana with these fields in place of the usual ones.
+    fn record(more: &str) -> DirectoryEntry {
+        let id = AccountId(Id::new(5, 6));
+        let json = format!(
+            r#"{{"v":1,"id":"{id}","name":"ana","argon2":"x","format":"keep","disabled":false,"created":1{more}}}"#
+        );
+        DirectoryEntry { name: "account/ana".into(), version: 3, value: Bytes::from(json) }
+    }
+
+    #[test]
+    fn records_without_limits_of_their_own_stay_as_they_are() {
+        let read = Stored::read(&record("")).unwrap();
+        assert_eq!(read.account.own_limits, None);
+        // Programs from before there were such limits read what is written.
+        assert!(!String::from_utf8_lossy(&read.write().unwrap()).contains("own_limits"));
+        let read = Stored::read(&record(r#","own_limits":{"connections":3,"sent_per_hour":0}"#)).unwrap();
+        let own: Vec<_> = read.account.own_limits.as_deref().unwrap().iter().collect();
+        assert_eq!(own, [(AccountLimit::Connections, 3), (AccountLimit::Sent, 0)]);
+        // To rewrite a record would lose a limit that this program does not know.
+        let error = Stored::read(&record(r#","own_limits":{"letters":3}"#)).err().unwrap().to_string();
+        assert!(error.contains("own_limits"), "{error}");
+    }
+
+    properties! {
+        #[test]
+        fn limits_of_an_account_are_those_of_its_record(
+            limits in prop::collection::vec(prop::option::of(any::<u64>()), AccountLimit::ALL.len())
+        ) {
+            let mut own = OwnLimits::NONE;
+            AccountLimit::ALL.into_iter().zip(limits).for_each(|(limit, count)| own.set(limit, count));
+            let mut stored = Stored::read(&record("")).unwrap();
+            Arc::make_mut(&mut stored.account).own_limits = own_limits::boxed(own);
+            let value = stored.write().unwrap();
+            let read = Stored::read(&DirectoryEntry { value, ..record("") }).unwrap();
+            prop_assert_eq!(read.account, stored.account);
         }
     }
 

@@ -31,6 +31,7 @@ pub(crate) struct MemoryRecords {
     scans: Mutex<usize>,
     /// Octets of the records that were read.
     octets: Mutex<usize>,
+    epoch: Mutex<Epoch>,
 }
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -49,6 +50,11 @@ impl MemoryRecords {
     /// Has this happen before the next change of a record that begins so.
     pub fn before(&self, prefix: &str, happens: impl Future<Output = ()> + Send + 'static) {
         *self.meanwhile.lock() = Some((prefix.to_owned(), Box::pin(happens)));
+    }
+
+    /// Has this epoch from now on. At first it has none, as a cluster.
+    pub fn set_epoch(&self, epoch: Epoch) {
+        *self.epoch.lock() = epoch;
     }
 
     /// Pages that were read since the last call.
@@ -122,7 +128,7 @@ fn none<T>() -> Result<T> {
 #[async_trait]
 impl Engine for MemoryRecords {
     fn epoch(&self) -> Epoch {
-        None
+        *self.epoch.lock()
     }
 
     async fn directory_entry(&self, name: &str) -> Result<Option<DirectoryEntry>> {

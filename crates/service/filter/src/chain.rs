@@ -21,6 +21,8 @@ pub(crate) enum DefaultFolder {
 /// How often scripts of this server may send one message on to each other. A chain of forwards is
 /// short; each step is held in memory while the next one runs.
 const DEPTH_MAX: usize = 8;
+// The last script may send it to a group.
+const _: () = assert!(DEPTH_MAX < SummaryMemory::STEPS_MAX);
 
 /// How often the scripts that receive one message may send mail: redirects, replies, notifications.
 /// A script has 8 redirects, and each may reach another script: eight scripts in a row would make
@@ -86,9 +88,9 @@ impl<'c> Chain<'c> {
         }
     }
 
-    /// Whether its summary is counted: a script that sends it on holds one that is.
+    /// How its summary gets memory. A script that sends it on holds that of its own message.
     pub(crate) fn summary_memory(self) -> SummaryMemory {
-        if self.beside_others { SummaryMemory::BesideOthers } else { SummaryMemory::Counted }
+        if self.beside_others { SummaryMemory::SentOn(self.depth) } else { SummaryMemory::Counted }
     }
 
     /// Keeps the message there.
@@ -150,5 +152,18 @@ impl<'c> Chain<'c> {
     /// Counts the messages that a script sends. Returns whether it may be sent.
     pub(crate) fn count(self) -> bool {
         self.sends.is_none_or(|sends| sends.fetch_add(1, Ordering::Relaxed) < SENDS_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_that_a_script_sends_on_waits_for_the_turn_of_its_step() {
+        let chain = Chain::default();
+        assert_eq!(chain.to_members().summary_memory(), SummaryMemory::Counted);
+        assert_eq!(chain.next().summary_memory(), SummaryMemory::SentOn(1));
+        assert_eq!(chain.next().to_members().next().summary_memory(), SummaryMemory::SentOn(3));
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryError, WorkFor};
+use posthaste_delivery::{Delivery, DeliveryError, NewMessage, SummariesHeld, SummaryMemory, WorkFor};
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
 use posthaste_sharing::{Namespace, SharedName, owner_of, right_of};
@@ -100,7 +100,7 @@ impl<'f> Filing<'f> {
         outcome: &Outcome,
     ) -> Result<(), DeliveryError> {
         let inbox = self.home().await?;
-        let message = self.version(version, flags, outcome).await?;
+        let (message, _held) = self.version(version, flags, outcome).await?;
         self.append(inbox, version, message).await
     }
 
@@ -111,7 +111,7 @@ impl<'f> Filing<'f> {
         outcome: &Outcome,
     ) -> Result<(), DeliveryError> {
         let place = self.mailbox(target).await?;
-        let message = self.version(version, &target.flags, outcome).await?;
+        let (message, _held) = self.version(version, &target.flags, outcome).await?;
         self.append_to(&place, version, message).await
     }
 
@@ -127,7 +127,7 @@ impl<'f> Filing<'f> {
         text: Bytes,
         names: &[String],
     ) -> Result<(), DeliveryError> {
-        let message = self.delivery.edited(self.account, self.sent, self.served, text).await?;
+        let (message, _held) = self.edited(text).await?;
         let message = IncomingMessage { flags: flags(names), date: self.message.date, ..message };
         self.put(&FilingTarget { mailbox, others: None }, message).await
     }
@@ -136,8 +136,8 @@ impl<'f> Filing<'f> {
     pub(crate) async fn file_other(&mut self, target: &Target, text: Vec<u8>) -> Result<(), DeliveryError> {
         let place = self.mailbox(target).await?;
         let whose = WorkFor::mail_of(self.account.id);
-        let text = Bytes::from(text);
-        let message = self.delivery.incoming_for(whose, text, flags(&target.flags), None).await?;
+        let message = NewMessage { bytes: Bytes::from(text), flags: flags(&target.flags), date: None };
+        let (message, _held) = self.delivery.incoming_held(whose, message, SummaryMemory::Last).await?;
         self.put(&place, message).await
     }
 
@@ -217,20 +217,27 @@ impl<'f> Filing<'f> {
         Ok(FilingTarget { mailbox, others: Some((owner, rights)) })
     }
 
-    /// The message with one of its headers.
+    /// The message with one of its headers. With another header than the one that came, it has a
+    /// summary of its own, in this memory.
     async fn version(
         &self,
         version: usize,
         names: &[String],
         outcome: &Outcome,
-    ) -> Result<IncomingMessage, DeliveryError> {
-        let message = match outcome.edited(version, self.served) {
+    ) -> Result<(IncomingMessage, Option<SummariesHeld>), DeliveryError> {
+        let (message, held) = match outcome.edited(version, self.served) {
             Some(edited) => {
-                self.delivery.edited(self.account, self.sent, self.served, Bytes::from(edited)).await?
+                let (message, held) = self.edited(Bytes::from(edited)).await?;
+                (message, Some(held))
             }
-            None => self.message.clone(),
+            None => (self.message.clone(), None),
         };
-        Ok(IncomingMessage { flags: flags(names), ..message })
+        Ok((IncomingMessage { flags: flags(names), ..message }, held))
+    }
+
+    /// The message with another header, and the memory of its summary.
+    async fn edited(&self, text: Bytes) -> Result<(IncomingMessage, SummariesHeld), DeliveryError> {
+        self.delivery.edited(self.account, self.sent, self.served, text).await
     }
 
     async fn append(

@@ -174,9 +174,7 @@ impl Filter {
                 (Err(ResolveError::NotLocal), Some(_)) if is_quarantined => Err(NotSent::Junk(to.to_owned())),
                 (Err(ResolveError::NotLocal), Some(relay)) => {
                     if let Some(account) = chain.account {
-                        self.accounts
-                            .send_on(account.id.0.to_bytes(), &account.name)
-                            .map_err(NotSent::Limit)?;
+                        self.accounts.send_on(account.limited()).map_err(NotSent::Limit)?;
                     }
                     let from = match &origin {
                         Origin::Elsewhere { forwarder, .. } => {

@@ -224,7 +224,9 @@ mod tests {
         let failed = io::Error::other(HOSTILE);
         let error: &(dyn Error + 'static) = &failed;
         error!(error, "failed");
-        info!(name: "log event", target: "log", log.target = "rustls", "of the crate `log`");
+        tracing::event!(
+            name: "log event", target: "log", tracing::Level::INFO, log.target = "rustls", "of the crate `log`"
+        );
         info!(value = ?Unprintable, "not printed");
     }
 

@@ -21,6 +21,11 @@ const PROGRESS_MAX: u32 = 20;
 const CHANGES_MAX: usize = 4_000;
 /// Octets by which a replaced body may exceed the message.
 const BODY_MORE_MAX: usize = 16 * 1024 * 1024;
+/// Octets of a recipient that a filter adds or removes, with its brackets. An address has 254.
+const PATH_MAX: usize = 1_024;
+/// The whole conversation about one message, unless a single answer may take longer: a client
+/// waits so long for the reply to its message (RFC 5321 §4.5.3.2.6).
+const ALL_WITHIN: Duration = Duration::from_secs(600);
 
 /// A filter.
 #[derive(Clone, Debug)]
@@ -154,8 +159,11 @@ impl Milter {
         draft: &mut Draft,
     ) -> Result<Outcome, MilterError> {
         let mut talk = Conversation { milter: self, socket, flags: 0 };
-        talk.negotiate().await?;
-        let outcome = talk.all(envelope, draft).await;
+        let ended = timeout(self.within.max(ALL_WITHIN), async {
+            talk.negotiate().await?;
+            talk.all(envelope, draft).await
+        });
+        let outcome = ended.await.unwrap_or_else(|_| Err(MilterError::Late(self.to_string())));
         if outcome.is_ok() {
             let _ = talk.send_command(b'Q', &[]).await;
         }
@@ -301,8 +309,8 @@ impl Conversation<'_> {
                         return Err(self.milter.wrong("the other body is too long"));
                     }
                 }
-                Answer::AddRecipient(to) => outcome.added.push(plain(&to)),
-                Answer::DeleteRecipient(to) => outcome.removed.push(plain(&to)),
+                Answer::AddRecipient(to) => outcome.added.push(self.recipient(&to)?),
+                Answer::DeleteRecipient(to) => outcome.removed.push(self.recipient(&to)?),
                 // The sender is in trace fields and records already, so it does not change.
                 Answer::ChangeFrom(_) | Answer::Progress => {}
                 Answer::Quarantine(why) => outcome.quarantine = Some(why),
@@ -316,6 +324,14 @@ impl Conversation<'_> {
             }
         }
         Err(self.milter.wrong("it requests too many changes"))
+    }
+
+    /// A recipient that the filter names, without its angle brackets.
+    fn recipient(&self, path: &str) -> Result<String, MilterError> {
+        match path.len() <= PATH_MAX {
+            true => Ok(plain(path)),
+            false => Err(self.milter.wrong("a recipient is too long")),
+        }
     }
 
     /// Sends one command and reads the answer, unless the filter has declined either.
@@ -439,6 +455,52 @@ mod tests {
             let has = |part: &[u8]| said.windows(part.len()).any(|found| found == part);
             assert!(has(format!("{{client_name}}\0{wanted}\0").as_bytes()), "{}", said.escape_ascii());
             assert!(has(format!("C{wanted}\04\0\x19192.0.2.1\0").as_bytes()), "{}", said.escape_ascii());
+        }
+    }
+
+    /// How the conversation with a filter without steps ends, if its answers come after pauses.
+    async fn ended(answers: Vec<Vec<u8>>, pause: Duration) -> Result<Outcome, MilterError> {
+        let (ours, mut theirs) = tokio::io::duplex(1 << 16);
+        let options = [VERSION, ACTIONS, flags::ALL].map(u32::to_be_bytes).concat();
+        theirs.write_all(&command(b'O', &options)).await.unwrap();
+        let filter = async move {
+            for answer in answers {
+                tokio::time::sleep(pause).await;
+                if theirs.write_all(&answer).await.is_err() {
+                    break;
+                }
+            }
+            std::future::pending::<()>().await;
+        };
+        let milter = Milter::new(SocketAddress::Unix("/filter".into()), Duration::from_secs(60));
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let client = Connected { host: "mx.test", address, port: 25, name: None, helo: "helo.test" };
+        let envelope = Envelope { client, id: "1", from: "a@b.test", to: vec!["ana@example.org"] };
+        let mut draft = Draft::new(&bytes::Bytes::from_static(b"Subject: s\r\n\r\n"));
+        let talk = milter.converse(Box::new(ours), &envelope, &mut draft);
+        tokio::select! {
+            outcome = talk => outcome,
+            () = filter => unreachable!("it never ends"),
+        }
+    }
+
+    /// Each answer in its time, for two days.
+    #[tokio::test(start_paused = true)]
+    async fn a_conversation_has_an_end() {
+        let answers = vec![command(b'p', &[]); CHANGES_MAX];
+        let outcome = ended(answers, Duration::from_secs(59)).await;
+        assert!(matches!(outcome, Err(MilterError::Late(_))), "{outcome:?}");
+    }
+
+    /// Thousands of them could have a mebibyte each.
+    #[tokio::test]
+    async fn recipients_of_filters_have_a_bound() {
+        let long = [&b"<"[..], &[b'a'; PATH_MAX], b">\0"].concat();
+        for letter in *b"+-" {
+            let answers = vec![command(letter, b"<bo@b.test>\0"), command(b'a', &[])];
+            assert!(ended(answers, Duration::ZERO).await.is_ok());
+            let outcome = ended(vec![command(letter, &long)], Duration::ZERO).await;
+            assert!(matches!(outcome, Err(MilterError::Protocol(..))), "{outcome:?}");
         }
     }
 

@@ -10,6 +10,8 @@ const LINE_MAX: usize = 998;
 const NAME_MAX: usize = 100;
 /// Fields that a filter may add.
 const ADDED_MAX: usize = 1_000;
+/// Octets by which filters may make the header longer. Each value could have a mebibyte.
+const ADDED_LEN_MAX: usize = 192 * 1024;
 
 /// The message without what this server put in front.
 #[derive(Debug, Clone)]
@@ -18,6 +20,8 @@ pub struct Draft {
     /// The empty line after the header, and the body.
     body: Bytes,
     added: usize,
+    /// Octets by which filters made the header longer.
+    added_len: usize,
     /// The body that a filter gives instead, as it comes.
     replaced: Option<Vec<u8>>,
 }
@@ -36,7 +40,7 @@ impl Draft {
             fields.push(message.slice(from..to));
             end = to;
         }
-        Self { fields, body: message.slice(end..), added: 0, replaced: None }
+        Self { fields, body: message.slice(end..), added: 0, added_len: 0, replaced: None }
     }
 
     /// Name and value of each field, the value without its last line end, with the blanks after
@@ -65,6 +69,7 @@ impl Draft {
     pub fn insert(&mut self, at: usize, name: &str, value: &[u8]) {
         if let Some(field) = field(name, value)
             && self.added < ADDED_MAX
+            && self.takes(field.len())
         {
             self.added += 1;
             self.fields.insert(at.min(self.fields.len()), field);
@@ -85,13 +90,27 @@ impl Draft {
         match (of_name.nth(nth.max(1) - 1), value.is_empty()) {
             (Some(at), true) => _ = self.fields.remove(at),
             (Some(at), false) => {
-                if let (Some(place), Some(field)) = (self.fields.get_mut(at), field(name, value)) {
+                let Some(field) = field(name, value) else { return };
+                let before = self.fields.get(at).map_or(0, Bytes::len);
+                if self.takes(field.len().saturating_sub(before))
+                    && let Some(place) = self.fields.get_mut(at)
+                {
                     *place = field;
                 }
             }
             (None, true) => {}
             (None, false) => self.add(name, value),
         }
+    }
+
+    /// Counts octets by which the header becomes longer. `false` if they are too many.
+    fn takes(&mut self, octets: usize) -> bool {
+        let len = self.added_len.saturating_add(octets);
+        let fits = len <= ADDED_LEN_MAX;
+        if fits {
+            self.added_len = len;
+        }
+        fits
     }
 
     /// Adds a part of another body.
@@ -225,6 +244,24 @@ mod tests {
             "X-First: one\r\n\ttwo\r\n\tSubject: injected\r\nSubject: a\r\nX-TWO: second\r\nX-New: new\r\n\r\n\
              other\r\nbody\r\n"
         );
+    }
+
+    /// A filter could add a thousand fields of a mebibyte, and change as many.
+    #[test]
+    fn filters_make_the_header_longer_by_a_bound() {
+        let long = [&[b'x'; 900][..], b"\n "].concat().repeat(50);
+        for nth in [1, usize::MAX] {
+            let mut draft = Draft::new(&Bytes::from(b"X-A: 1\r\n".repeat(100)));
+            for n in 0..100 {
+                draft.change(nth.min(n + 1), "X-A", &long);
+                draft.insert(n, "X-B", &long);
+            }
+            let len = draft.print(b"").len();
+            assert!((ADDED_LEN_MAX - long.len()..=ADDED_LEN_MAX + 1_000).contains(&len), "{len}");
+            // A field that becomes no longer is changed.
+            draft.change(1, "X-A", b"2");
+            assert_eq!(draft.fields().find(|(name, _)| *name == b"X-A").unwrap().1, b" 2");
+        }
     }
 
     properties! {

@@ -132,7 +132,8 @@ impl Connection {
     }
 
     /// Answers end with this login, also those under way:
-    /// [`write_more_within`](Self::write_more_within).
+    /// [`write_more_within`](Self::write_more_within), and
+    /// [`write_all_within`](Self::write_all_within) while the peer does not read.
     pub fn ends_with(&mut self, login_end: LoginEnd) {
         self.login_end = login_end;
     }
@@ -319,13 +320,18 @@ impl Connection {
     /// it is unknown how much it got, so close. Not to be dropped while waiting, unless the
     /// connection is closed then. Waits while the account is over its limit, or until the login
     /// ends.
+    ///
+    /// Once the login [has ended](Self::ends_with), a peer that does not take all at once is not
+    /// waited for. So the peer can still learn why its session ends.
     pub async fn write_all_within(&mut self, bytes: &[u8], within: Duration) -> Result<(), NetError> {
-        let stream = &mut self.stream;
-        timely(&self.clock, within, async {
-            stream.write_all(bytes).await?;
-            stream.flush().await
-        })
-        .await?;
+        let Self { stream, clock, login_end, .. } = self;
+        {
+            let sent = std::pin::pin!(timely(clock, within, async {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }));
+            sent_unless_ended(sent, login_end).await?;
+        }
         if let Some(share) = self.is_over(AccountLimit::Sent, bytes.len()) {
             // All was written: the session notices by itself that its login has ended.
             let _ = Box::pin(self.slowed_down(share, AccountLimit::Sent)).await;
@@ -343,12 +349,8 @@ impl Connection {
             return Err(NetError::LoginEnded);
         }
         {
-            let mut sent = std::pin::pin!(timely(&self.clock, within, self.stream.write_all(bytes)));
-            match poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await {
-                Poll::Ready(sent) => sent?,
-                // Boxed: most pieces are taken at once.
-                Poll::Pending => Box::pin(sent_or_ended(sent, &mut self.login_end)).await?,
-            }
+            let sent = std::pin::pin!(timely(&self.clock, within, self.stream.write_all(bytes)));
+            sent_unless_ended(sent, &mut self.login_end).await?;
         }
         match self.is_over(AccountLimit::Sent, bytes.len()) {
             None => Ok(()),
@@ -496,6 +498,18 @@ fn poll_fill(
             }
         }
     })
+}
+
+/// Sends, and waits for the peer to read only while the login is valid.
+async fn sent_unless_ended(
+    mut sent: Pin<&mut impl Future<Output = Result<(), NetError>>>,
+    login_end: &mut LoginEnd,
+) -> Result<(), NetError> {
+    match poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await {
+        Poll::Ready(outcome) => outcome,
+        // Boxed: most pieces are taken at once.
+        Poll::Pending => Box::pin(sent_or_ended(sent, login_end)).await,
+    }
 }
 
 /// Goes on sending until it is done or the login ends.

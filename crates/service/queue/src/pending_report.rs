@@ -16,7 +16,7 @@
 
 use bytes::Bytes;
 use posthaste_authentication::Origin;
-use posthaste_delivery::{DeliveryError, ErrorKind, Usage};
+use posthaste_delivery::{DeliveryError, ErrorKind, NewMessage, SummaryMemory, Usage, WorkFor};
 use posthaste_directory::{Account, ResolveError};
 use posthaste_mail_model::{BodyId, Id, MailboxName, NumSet, Uid};
 use posthaste_net::joined;
@@ -132,7 +132,9 @@ impl Relay {
 impl Queue {
     /// Adds a message that no record names.
     async fn add_row(&self, message: Bytes) -> Result<(ItemId, BodyId), QueueError> {
-        let incoming = self.delivery().incoming(message, Vec::new(), None).await?;
+        let message = NewMessage { bytes: message, flags: Vec::new(), date: None };
+        let (incoming, _held) =
+            self.delivery().incoming_held(WorkFor::SERVER, message, SummaryMemory::Last).await?;
         let body = incoming.body;
         let appended = self.destination().append(vec![incoming]).await?;
         let lost = || DeliveryError::Interrupted("the store gave no UID".into());

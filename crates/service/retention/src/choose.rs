@@ -1,9 +1,22 @@
 //! Chooses the messages of a view to which a rule applies.
 
+use std::sync::Arc;
+
 use posthaste_mail_model::{FlagSet, NumSet};
+use posthaste_net::copying;
 use posthaste_store::{Row, View};
 
 use crate::rule::Rule;
+
+/// Looks at all messages of a folder. With many of them this is done on another thread: sessions
+/// would wait for it.
+pub(crate) async fn looked_at<T: Send + 'static>(
+    view: &Arc<View>,
+    look: impl FnOnce(&View) -> T + Send + 'static,
+) -> T {
+    let all = Arc::clone(view);
+    copying(view.exists() as usize * Row::LEN, move || look(&all)).await
+}
 
 /// The conditions of a rule that a view can decide.
 #[derive(Clone, Copy, Debug)]

@@ -10,14 +10,14 @@ use posthaste_store::{
     Destination, Mailbox, MailboxEntry, MailboxList, Moved, Row, SpecialUse, Store, StoreError, View,
 };
 
-use crate::choose::Conditions;
+use crate::choose::{Conditions, looked_at};
 use crate::folders;
 use crate::rule::{Action, AgeFrom, Rule};
 
 /// Accounts read at a time.
 const PAGE: usize = 200;
 /// Messages in one commit. Between two commits others change the folder.
-const BATCH: u32 = 500;
+const BATCH: u64 = 500;
 /// Times that a batch is chosen again because clients change its messages meanwhile. A folder
 /// that changes even then stays until the next run.
 const TRIES: usize = 3;
@@ -216,7 +216,9 @@ impl RuleRun<'_> {
         let messages = ChosenMessages { mailbox: &mailbox, view: &view, uids: &chosen };
         match special {
             Some(special) if self.rule.action == Action::Archive => {
-                for (month, uids) in folders::by_month(&view, &chosen) {
+                let all = chosen.clone();
+                let months = looked_at(&view, move |view| folders::by_month(view, &all)).await;
+                for (month, uids) in months {
                     let name = MailboxName::new(&format!("{}/{month}", special.name))?;
                     self.move_or_expunge(
                         ChosenMessages { uids: &uids, ..messages },
@@ -251,14 +253,18 @@ impl RuleRun<'_> {
     }
 
     /// The UIDs that the rule chooses.
-    async fn chosen(&self, mailbox: &Mailbox, view: &View) -> Result<NumSet, StoreError> {
+    async fn chosen(&self, mailbox: &Mailbox, view: &Arc<View>) -> Result<NumSet, StoreError> {
         let before = self.rule.older_than.map(|age| self.now.saturating_sub(unix_time::seconds(age)));
         match (before, self.rule.age_from(self.entry)) {
             (Some(before), AgeFrom::Saved) => {
-                let chosen = Conditions::of(self.rule, None).choose(view);
+                let conditions = Conditions::of(self.rule, None);
+                let chosen = looked_at(view, move |view| conditions.choose(view)).await;
                 saved_before(mailbox, &chosen, before).await
             }
-            (before, _) => Ok(Conditions::of(self.rule, before).choose(view)),
+            (before, _) => {
+                let conditions = Conditions::of(self.rule, before);
+                Ok(looked_at(view, move |view| conditions.choose(view)).await)
+            }
         }
     }
 
@@ -331,7 +337,7 @@ impl RuleRun<'_> {
         let ChosenMessages { mailbox, view, uids } = messages;
         let left = u64::from(view.exists());
         let mut progress = FolderProgress { view: Arc::clone(view), left, chosen: uids.clone() };
-        for mut batch in batches(uids) {
+        for mut batch in uids.slices(BATCH) {
             let mut full = None;
             for _ in 0..TRIES {
                 batch = self.still_chosen(mailbox, &mut progress, &batch).await?;
@@ -484,23 +490,6 @@ impl RuleRun<'_> {
         touched?;
         Ok(())
     }
-}
-
-/// Sets of at most [`BATCH`] UIDs, in order.
-fn batches(uids: &NumSet) -> Vec<NumSet> {
-    let (mut all, mut batch, mut count) = (Vec::new(), NumSet::new(), 0);
-    for uid in uids.iter() {
-        batch.push(uid);
-        count += 1;
-        if count == BATCH {
-            all.push(std::mem::take(&mut batch));
-            count = 0;
-        }
-    }
-    if count > 0 {
-        all.push(batch);
-    }
-    all
 }
 
 /// The messages of `uids` that came into the folder before a time. UIDs are given in the order in

@@ -14,6 +14,8 @@ pub const SPAM: &str = "X-Spam";
 const LINE_MAX: usize = 998;
 /// Octets of all fields that are added.
 const ADDED_MAX: usize = 16 * 1024;
+/// Removals at most: each looks at all fields of the message. An answer has room for a million.
+const REMOVED_MAX: usize = 100;
 
 /// Changes of a header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,9 +62,9 @@ impl FieldChanges {
         }
     }
 
-    /// Removes fields of a name.
+    /// Removes fields of a name, unless there are too many removals.
     pub fn remove(&mut self, name: &str, which: Occurrence) {
-        if may_change(name) {
+        if may_change(name) && self.remove.len() < REMOVED_MAX {
             self.remove.push((name.to_owned(), which));
         }
     }
@@ -91,10 +93,11 @@ impl FieldChanges {
     /// The fields to remove, in their order.
     fn removed(&self, received: &[u8]) -> Vec<Span> {
         let header = Span::new(0, u32::try_from(received.len()).unwrap_or(u32::MAX));
+        let fields: Vec<_> = HeaderFields::new(received, header).collect();
         let mut spans = Vec::new();
         for (name, which) in &self.remove {
-            let fields = HeaderFields::new(received, header).filter(|field| field.is(received, name));
-            let of_name: Vec<Span> = fields.map(|field| field.span()).collect();
+            let of_name = fields.iter().filter(|field| field.is(received, name));
+            let of_name: Vec<Span> = of_name.map(|field| field.span()).collect();
             match *which {
                 Occurrence::All => spans.extend(of_name),
                 Occurrence::Nth(nth) => {
@@ -165,6 +168,16 @@ mod tests {
         let mut many = FieldChanges::default();
         (0..10_000).for_each(|_| many.add("X-A", "0123456789"));
         assert!(applied(&many, "\r\n").len() <= ADDED_MAX + 2);
+    }
+
+    /// An answer of four mebibytes could name a million. Each looked through the whole header.
+    #[test]
+    fn removals_have_a_bound() {
+        let mut changes = FieldChanges::default();
+        (0..=REMOVED_MAX).for_each(|n| changes.remove(&format!("X-{n}"), Occurrence::All));
+        assert_eq!(changes.remove.len(), REMOVED_MAX);
+        let before = format!("X-0: a\r\nX-99: a\r\nX-{REMOVED_MAX}: a\r\n\r\n");
+        assert_eq!(applied(&changes, &before), format!("X-{REMOVED_MAX}: a\r\n\r\n"));
     }
 
     properties! {

@@ -14,8 +14,8 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::form::{FormHeader, is_body_of};
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, ListCommit,
-    MailboxCommit, MailboxHead, MailboxList, Recodes, Report, Result, Row, StoreError, SummaryOf, Unreadable,
-    Visit,
+    Loaded, MailboxCommit, MailboxHead, MailboxList, Recodes, Report, Result, Row, StoreError, SummaryOf,
+    Unreadable, Visit,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
@@ -39,6 +39,7 @@ use crate::log::reader::{PackReader, ReadFault};
 use crate::log::readers;
 use crate::maintenance;
 use crate::shared::{Shared, Summarize};
+use crate::threads::{elsewhere, off_the_runtime};
 use crate::verify::check;
 use crate::verify::pages::REMEDY;
 use crate::writer::queue_lock::QueueLock;
@@ -377,28 +378,6 @@ impl Drop for LmdbEngine {
     }
 }
 
-/// Runs work that reads much without delaying other tasks of the thread.
-fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
-    if has_threads() { tokio::task::block_in_place(work) } else { work() }
-}
-
-/// Runs such work on another thread. Its cost counts as the caller's.
-async fn elsewhere<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    if !has_threads() {
-        return work();
-    }
-    let caller = posthaste_metrics::current();
-    let done = tokio::task::spawn_blocking(move || caller.run(work));
-    done.await.map_err(|error| StoreError::Unavailable(format!("the work was aborted: {error}")))?
-}
-
-/// Whether this runtime has another thread for other tasks.
-fn has_threads() -> bool {
-    let several =
-        |h: tokio::runtime::Handle| h.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread;
-    tokio::runtime::Handle::try_current().is_ok_and(several)
-}
-
 /// Rounds of maintenance that a count of references waits for: millions of copied or expunged
 /// messages.
 const COUNTING_ROUNDS_MAX: usize = 10_000;
@@ -485,6 +464,16 @@ impl Engine for LmdbEngine {
     ) -> Result<MailboxHead> {
         self.checkpoint_if(self.shared.unindexed.has_mailbox(&[mailbox])).await?;
         read::load(&self.shared.index, mailbox, rows)
+    }
+
+    async fn load_up_to(
+        &self,
+        mailbox: MailboxId,
+        most: u32,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<Loaded> {
+        self.checkpoint_if(self.shared.unindexed.has_mailbox(&[mailbox])).await?;
+        read::load_up_to(&self.shared.index, mailbox, most, rows)
     }
 
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes> {

@@ -11,6 +11,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `engine` | answers the calls of [`Engine`](posthaste_store::Engine) |
+//! | `threads` | work that reads much, where it delays no session |
 //! | `writer` | the one thread that writes: gather, apply, log, acknowledge, checkpoint; and redo |
 //! | `log` | packs, their records, and the files below them |
 //! | `index` | the tables of the index: keys, values, checksums, reads and writes |
@@ -36,6 +37,7 @@ mod log;
 mod maintenance;
 mod rebuild;
 mod shared;
+mod threads;
 mod verify;
 mod writer;
 

@@ -53,11 +53,14 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 
     /// The value; counts as a use.
     pub fn get(&mut self, key: &K) -> Option<&V> {
-        self.now += 1;
         let entry = self.entries.get_mut(key)?;
-        self.order.remove(&entry.used);
-        entry.used = self.now;
-        self.order.insert(self.now, *key);
+        // A client often uses one value several times. It is the last already.
+        if entry.used < self.now {
+            self.now += 1;
+            self.order.remove(&entry.used);
+            entry.used = self.now;
+            self.order.insert(self.now, *key);
+        }
         Some(&entry.value)
     }
 
@@ -137,5 +140,22 @@ mod tests {
         assert_eq!(cache.evict(|v| *v == 1), [0, 3]);
         assert_eq!(cache.values().collect::<Vec<_>>(), [&1]);
         assert_eq!(cache.bytes, OVERHEAD_BYTES + 100);
+    }
+
+    #[test]
+    fn a_value_that_was_used_last_keeps_its_place() {
+        let mut cache = Cache::new(2 * (OVERHEAD_BYTES + 100));
+        for key in 0..2 {
+            cache.insert(key, key, 100);
+        }
+        let now = cache.now;
+        assert_eq!(cache.get(&1), Some(&1));
+        assert_eq!(cache.now, now, "it was used last");
+        for key in [0, 0, 7] {
+            assert_eq!(cache.get(&key).is_some(), key == 0);
+        }
+        assert_eq!((cache.now, cache.order.len()), (now + 1, 2));
+        cache.insert(2, 2, 100);
+        assert_eq!(cache.evict(|_| false), [1]);
     }
 }

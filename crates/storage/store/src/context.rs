@@ -35,7 +35,8 @@ pub struct StoreOptions {
     /// account may have a quarter of it, in addition to its largest old view.
     pub old_views_bytes: usize,
     /// Memory for the newest views of mailboxes that are open or cached, in bytes. A mailbox that
-    /// has no room is not opened ([`crate::StoreError::TooManyOpen`]). Its first thousand messages
+    /// has no room is not opened ([`crate::StoreError::TooManyOpen`]). An open one that has no room
+    /// to grow gets no messages, with the same error. The first thousand messages of a mailbox
     /// do not count. An account may have half of these bytes, or one mailbox that is larger.
     pub open_views_bytes: usize,
     /// Mailboxes an account may have, and names it may subscribe.

@@ -45,6 +45,15 @@ pub struct Changes {
     pub complete: bool,
 }
 
+/// The answer of [`Engine::load_up_to`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loaded {
+    /// Every row was visited. This is the head that belongs to them.
+    All(MailboxHead),
+    /// The mailbox has this many messages, which is more. No row was visited.
+    TooMany(u32),
+}
+
 /// A summary as stored, borrowed for the length of one visit.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored<'a> {
@@ -229,6 +238,22 @@ pub trait Engine: Send + Sync + 'static {
         mailbox: MailboxId,
         rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
     ) -> Result<MailboxHead>;
+
+    /// [`Engine::load`] of a mailbox with at most this many messages. An engine on this machine
+    /// reads the head and the rows in one go.
+    async fn load_up_to(
+        &self,
+        mailbox: MailboxId,
+        most: u32,
+        rows: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+    ) -> Result<Loaded> {
+        let heads = self.heads(&[mailbox]).await?;
+        let messages = heads.first().and_then(Option::as_ref).map_or(0, |head| head.counts.messages);
+        if messages > most {
+            return Ok(Loaded::TooMany(messages));
+        }
+        self.load(mailbox, rows).await.map(Loaded::All)
+    }
 
     /// The changes after a mod-sequence.
     async fn changes_since(&self, mailbox: MailboxId, since: ModSeq) -> Result<Changes>;

@@ -54,7 +54,8 @@ pub enum StoreError {
         /// The number of messages that the folder may hold.
         limit: u32,
     },
-    /// The rows of open mailboxes have no room for this one. Nothing was read.
+    /// The rows of open mailboxes have no room for this one, or for new messages of it. Nothing
+    /// was read or added.
     #[error("too many messages are in open mailboxes: close some, or try again later")]
     TooManyOpen,
     /// A mailbox whose 2^32 - 1 UIDs are all used up.

@@ -45,8 +45,8 @@ pub use change::{Appended, CommitOutcome, Content, ExpungedUids, FlagChange, Mai
 pub use changed::ChangedMailboxes;
 pub use context::StoreOptions;
 pub use engine::{
-    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Recodes, Report, Stored,
-    SummaryOf, Unreadable, Visit,
+    BodyRange, Changes, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, Loaded, Recodes, Report,
+    Stored, SummaryOf, Unreadable, Visit,
 };
 pub use entry::set_directory_entry;
 pub use error::{Result, StoreError, named_ranges};

@@ -42,7 +42,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
         return Err(Reply::no(code, "Your mailboxes are on another server").into());
     }
     let peer = session.wire.peer().address.ip();
-    let Some(share) = session.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+    let Some(share) = session.service.accounts.admit(account.limited(), peer) else {
         // This is not a failed login, but a client that repeats it must connect again, too.
         session.bad_commands += 1;
         // RFC 5530 §3

@@ -47,7 +47,7 @@ pub(super) async fn run(
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));
     // The memory of the assembly is held until the message is stored.
     let mut assembly = Assembly::new();
-    let Prepared { messages, held: _held } = prepared(session, tag, &mut assembly, message).await?;
+    let Prepared { messages, held } = prepared(session, tag, &mut assembly, message).await?;
     let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
     let new = messages.into_iter().next().ok_or_else(missing)?;
     let mut ctx = session.ctx()?;
@@ -64,6 +64,8 @@ pub(super) async fn run(
     let replacing = Box::pin(ctx.selected.mailbox.replace(uid, &target, new));
     let replaced = ctx.wire.reporting(reports, replacing).await;
     let replaced = replaced.map_err(|error| not_copied(&target, error))?;
+    // The script of a mailbox waits for memory of its own.
+    drop(held);
     if replaced.copied.uids.is_empty() {
         // The message to replace does not exist, so nothing is added.
         return Err(match set.numbering() {

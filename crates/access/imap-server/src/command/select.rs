@@ -46,19 +46,19 @@ pub(super) async fn run(
     let wanted = params.object_ids.as_deref().and_then(WantedMailbox::of);
     let opening = Box::pin(open(asker, mailbox, wanted));
     let (ExistingMailbox { resolved, entry, rights }, opened) = wire.reporting(reports, opening).await?;
-    let shown = MailboxEntry { name: resolved.shown(&entry.name)?, ..entry.clone() };
+    let shown = resolved.shown(&entry.name)?;
     let login = session.login()?;
     session.service.delivery.folder_opened(&Opening {
         account: &login.name,
         warn: resolved.account().unwrap_or(login).folder_limits.warn,
-        folder: &shown.name,
+        folder: &shown,
         items: opened.view().exists(),
         client: session.wire.peer().address.ip(),
         protocol: "imap",
     });
     let owner = resolved.account().cloned().map(Box::new);
     let is_inbox = owner.is_none() && entry.name.is_inbox();
-    let list_data = list_data(session, tag, &shown.name, mailbox).await?;
+    let list_data = list_data(session, tag, &shown, mailbox).await?;
     session.enabled.condstore |= params.condstore;
     session.selected = Some(Selected {
         rights,

@@ -42,7 +42,6 @@ fn commands_over_the_rate_wait_and_are_answered() {
     let accounts = Accounts::new(limits);
     let server = Server::start_limited(accounts.clone());
     let mut wire = server.login();
-    let mut neighbour = server.connect();
     // The fourth of them waits, and those before it are answered.
     wire.send(b"a NOOP\r\nb NOOP\r\nc NOOP\r\nd NOOP\r\n");
     wire.expect("a OK …");
@@ -50,7 +49,9 @@ fn commands_over_the_rate_wait_and_are_answered() {
     wire.expect("c OK …");
     until(|| accounts.waiting() == 1);
     wire.expect_silence();
-    neighbour.run("C: n NOOP\nS: n OK …");
+    // Another account logs in meanwhile, and its commands do not wait.
+    let mut neighbour = server.login_as_new("ben@example.org");
+    neighbour.run("C: m SELECT INBOX\nS~ m OK …\nC: n NOOP\nS: n OK …");
     assert_eq!(accounts.waiting(), 1);
     // The limit counts for another session of the account as well.
     let mut other = server.login();

@@ -98,6 +98,27 @@ fn an_account_does_not_keep_others_from_their_mailboxes() {
     server.login_as("bob@example.org").run("C: b SELECT INBOX\nS~ b OK [READ-WRITE] …");
 }
 
+#[test]
+fn an_open_mailbox_gets_no_messages_without_room_and_the_session_goes_on() {
+    let server = server();
+    // The login makes the INBOX.
+    drop(server.login());
+    server.make_mailbox("More");
+    fill(&server, USER, "INBOX");
+    fill(&server, USER, "More");
+    server.select("INBOX").run(
+        r#"
+        C: a COPY 1:170 INBOX
+        S: a NO [UNAVAILABLE] Too many messages are in open mailboxes: …
+        C: b COPY 1:170 More
+        S: b OK [COPYUID …] …
+        C: c COPY 1:10 INBOX
+        S~ c OK [COPYUID …] …
+        C: d NOOP
+        S: d OK …"#,
+    );
+}
+
 /// Their mod-sequences need not rise: nobody has the mailbox open.
 #[test]
 fn copies_have_their_annotations_in_a_mailbox_that_has_no_room() {

@@ -1,5 +1,7 @@
 //! The adapter: a connection, the clock and the directory on one side, the session on the other.
 
+mod scripts;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,16 +9,14 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use posthaste_directory::sasl::{self, Channel, Exchange, Plaintext, SaslStep};
-use posthaste_directory::{
-    Account, Directory, Lease, Login, LoginError, ScriptError, Service, Source, revoked,
-};
+use posthaste_directory::{Directory, Lease, Login, LoginError, Service, Source, revoked};
 use posthaste_net::{
-    AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, KeyedPermit, KeyedSemaphore,
-    NetError, SessionFuture, Shutdown, compute_threads, on_compute_thread,
+    AccountLimit, Accounts, Certificates, CommandsBeforeLogin, Connection, KeyedSemaphore, LoginEnd,
+    NetError, SessionFuture, Shutdown, compute_threads,
 };
 
-use crate::reply::{Reply, literal, string};
-use crate::session::{Action, ScriptAct, Session, failure, too_long};
+use crate::reply::{Reply, string};
+use crate::session::{Action, Session, too_long};
 use crate::syntax::{self, Framed, Framer};
 
 /// The answer to a client over the connection limit.
@@ -32,8 +32,6 @@ const WRITE_WITHIN: Duration = Duration::from_secs(300);
 /// Octets of answers that may pile up while a client sends commands ahead: one script at most comes
 /// on top. The input of one session has room for thousands of GETSCRIPT.
 const OUTPUT_MAX: usize = 64 * 1024;
-/// Octets before a literal, and of the reply after it.
-const AROUND_LITERAL_LEN: usize = 64;
 /// Time for a TLS handshake.
 const TLS_WITHIN: Duration = Duration::from_secs(30);
 /// Time for a peer to receive the final response.
@@ -212,23 +210,7 @@ impl Driver {
                 Reply::ok("Logged out").print(&mut self.output);
             }
             Action::Authenticate { mechanism, initial } => return self.log_in(&mechanism, initial).await,
-            Action::Script(act) => {
-                if let Some(account) = self.session.account.clone() {
-                    let permit = self.service.permits.acquire(account.id.0.to_bytes()).await;
-                    let reply = match self.script(&account, act, permit).await {
-                        Ok(reply) => reply,
-                        Err(error) => {
-                            if let ScriptError::Directory(error) = &error {
-                                tracing::error!(account = account.name, %error, "scripts cannot be read or written");
-                            }
-                            failure(&error)
-                        }
-                    };
-                    reply.print(&mut self.output);
-                    // At once: a script is long, and a client that has left needs no further one.
-                    self.flush().await?;
-                }
-            }
+            Action::Script(act) => return self.act_on_scripts(act).await,
         }
         Ok(Next::Command)
     }
@@ -345,7 +327,7 @@ impl Driver {
     fn logged_in(&mut self, login: Login) -> Next {
         let account = &login.account;
         let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
-        let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+        let Some(share) = accounts.admit(account.limited(), peer) else {
             let text = "Your account has too many connections; close some of them and try again";
             Reply::no(text).with_code("TRYLATER").print(&mut self.output);
             return Next::Command;
@@ -353,6 +335,7 @@ impl Driver {
         self.connection.belongs_to(share);
         self.source().succeeded(&login);
         let lease = self.service.directory.lease(&login);
+        self.connection.ends_with(LoginEnd::new(lease.signal()));
         self.session.account = Some(lease.account());
         self.lease = Some(lease);
         Reply::ok("Logged in").print(&mut self.output);
@@ -377,65 +360,6 @@ impl Driver {
         tokio::select! {
             () = tokio::time::sleep(error.delay) => {}
             () = self.shutdown.requested() => {}
-        }
-    }
-
-    /// Does it, with a permit that was acquired for it.
-    async fn script(
-        &mut self,
-        account: &Account,
-        act: ScriptAct,
-        permit: Option<KeyedPermit<[u8; 16]>>,
-    ) -> Result<Reply, ScriptError> {
-        let directory = Arc::clone(&self.service.directory);
-        match act {
-            ScriptAct::HaveSpace { name, octets } => {
-                directory.scripts().has_room_for(account.id, &name, octets).await?;
-                Ok(Reply::ok("There is room"))
-            }
-            ScriptAct::Put { name, text } => {
-                let (text, faults, _permit) = checked(text, permit).await;
-                if let Some(faults) = faults {
-                    return Ok(Reply::no(faults));
-                }
-                directory.scripts().put(account, &name, &text).await?;
-                Ok(Reply::ok("Stored"))
-            }
-            ScriptAct::Check(text) => match checked(text, permit).await.1 {
-                Some(faults) => Ok(Reply::no(faults)),
-                None => Ok(Reply::ok("The script is valid")),
-            },
-            ScriptAct::List => {
-                let active = directory.scripts().active(account).await?;
-                for name in directory.scripts().names(account.id).await? {
-                    string(&name, &mut self.output);
-                    let is_active = active.as_ref() == Some(&name);
-                    self.output.push_str(if is_active { " ACTIVE\r\n" } else { "\r\n" });
-                }
-                Ok(Reply::ok("Scripts listed"))
-            }
-            ScriptAct::SetActive(name) => {
-                // RFC 5804 §2.8: the empty name deactivates.
-                let name = (!name.is_empty()).then_some(name.as_str());
-                directory.scripts().activate(account, name).await?;
-                Ok(Reply::ok("Done"))
-            }
-            ScriptAct::Get(name) => {
-                let text = directory.scripts().get(account.id, &name).await?;
-                // By doubling, a long script could take twice its length.
-                self.output.reserve_exact(text.len() + AROUND_LITERAL_LEN);
-                literal(&text, &mut self.output);
-                self.output.push_str("\r\n");
-                Ok(Reply::ok("Done"))
-            }
-            ScriptAct::Delete(name) => {
-                directory.scripts().remove(account, &name).await?;
-                Ok(Reply::ok("Removed"))
-            }
-            ScriptAct::Rename { from, to } => {
-                directory.scripts().rename(account, &from, &to).await?;
-                Ok(Reply::ok("Renamed"))
-            }
         }
     }
 
@@ -566,19 +490,6 @@ impl Driver {
         self.output = String::new();
         Ok(())
     }
-}
-
-/// Compiles a script on a thread that may be busy for a while; what is wrong with it. The permit is
-/// held until that thread is done, also if nobody waits for it any more.
-async fn checked(
-    text: String,
-    permit: Option<KeyedPermit<[u8; 16]>>,
-) -> (String, Option<String>, Option<KeyedPermit<[u8; 16]>>) {
-    let work = on_compute_thread(move || {
-        let faults = posthaste_filter::compile(&text).err().map(|errors| errors.to_string());
-        (text, faults, permit)
-    });
-    work.await.unwrap_or_else(|error| (String::new(), Some(error.to_string()), None))
 }
 
 #[cfg(test)]

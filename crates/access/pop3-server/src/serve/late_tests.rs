@@ -1,12 +1,12 @@
 //! The deadline of the login and the delay between two logins, by a clock that the test advances.
-//! Turns of other sessions.
+//! Turns of other sessions. The end of a login.
 
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use posthaste_delivery::{Delivery, DeliveryOptions};
-use posthaste_directory::{Directory, NewAccount, Policy};
+use posthaste_directory::{AccountChange, Directory, NewAccount, Policy};
 use posthaste_mail_model::Secret;
 use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 use posthaste_testkit::Piped;
@@ -76,6 +76,23 @@ async fn a_client_that_reads_nothing_has_no_more_time_to_log_in() {
 async fn the_first_commands_before_a_login_do_not_wait() {
     let answers = |said: &str| said.matches("\r\n.\r\n").count();
     session_over(1 << 16).await.first_commands_do_not_wait("CAPA\r\n", answers).await;
+}
+
+/// The last part of an answer. RETR sends the parts before it in another way.
+#[tokio::test]
+async fn an_answer_that_nobody_reads_ends_with_the_login() {
+    let service = service(Pop3Options::default()).await;
+    let directory = Arc::clone(&service.directory);
+    let mut client = session_of(service, 64).await;
+    client.send(b"USER ana@example.org\r\nPASS correct horse\r\n").await;
+    client.hear(|said| said.iter().filter(|byte| **byte == b'\n').count() == 2).await;
+    client.send(b"CAPA\r\n").await;
+    client.hear(|said| said == b"+OK").await;
+    let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set("ana@example.org", change).await.unwrap();
+    // The task ends with the runtime of the test.
+    tokio::spawn(async move { directory.watch_accounts(Duration::from_millis(1)).await });
+    client.ends_unheard().await;
 }
 
 /// 16,000 commands that came at once took one poll of 24 ms. All of these are in one read, and

@@ -100,7 +100,7 @@ impl Driver {
     async fn accept(&mut self, login: Login) -> Next {
         let account = &login.account;
         let peer = self.connection.peer().ip();
-        let Some(share) = self.service.accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+        let Some(share) = self.service.accounts.admit(account.limited(), peer) else {
             return self.refuse(Refusal::TooManyConnections);
         };
         let now = self.connection.clock().now();

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use posthaste_delivery::DeliveryError;
-use posthaste_directory::Target;
+use posthaste_directory::{Address, Target};
 use posthaste_filter::{Delivered, DsnRequest, Envelope, Refusals, RemoteClient, RequiredExtensions};
 use posthaste_net::{NetError, free};
 use posthaste_queue::{Envelope as Outgoing, Local, Missed, Notify, Return, Success, TlsRequirement, To};
 
 use super::Driver;
 use crate::Role;
-use crate::address::{ReversePath, literal};
+use crate::address::ReversePath;
 use crate::command::{BodyKind, MailParameters, RcptParameters};
 use crate::incoming::Incoming;
 use crate::reply::Reply;
@@ -256,13 +256,23 @@ fn sorted(to: Vec<To>, here: &[Target], outcomes: &[Delivered]) -> (Vec<(Success
     (reached, missed)
 }
 
-/// A recipient as it can be found again. `postmaster` without a domain, and an address literal,
-/// mean something else at another connection.
+/// A recipient as it can be found again. The address of a postmaster may be nobody's, and an
+/// address literal means something else at another connection.
 fn addressed(to: To, target: &Target) -> To {
-    match to.address.contains('@') && literal(&to.address).is_none() {
-        true => to,
-        false => To { address: target.name().to_owned(), ..to },
-    }
+    let address = match target {
+        Target::Account(found) => match Address::parse(&to.address) {
+            Ok(named) if named == found.address => return to,
+            _ => found.address.to_string(),
+        },
+        Target::Group(group) if group.takes(&to.address) => return to,
+        Target::Group(group) if group.address.starts_with('@') => {
+            // A group of a whole domain has no address of its own.
+            let local = to.address.rsplit_once('@').map_or(to.address.as_str(), |(local, _)| local);
+            [local, group.address.as_str()].concat()
+        }
+        Target::Group(group) => group.address.clone(),
+    };
+    To { address, ..to }
 }
 
 /// Recipients here, the envelope with them, and the envelope with the others.
@@ -315,5 +325,42 @@ fn outgoing(from: &ReversePath, parameters: &MailParameters) -> Outgoing {
         priority: parameters.priority.unwrap_or_default(),
         account: None,
         sent_on_by: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use posthaste_directory::{Group, Recipient};
+
+    use super::*;
+    use crate::fuzzing::account;
+
+    fn found_as(address: &str) -> Target {
+        let address = Address::parse(address).unwrap();
+        Target::Account(Recipient { account: Arc::new(account(1)), address, detail: None })
+    }
+
+    fn group(address: &str) -> Target {
+        Target::Group(Arc::new(Group { address: address.to_owned(), members: Vec::new(), owner: None }))
+    }
+
+    #[test]
+    fn a_recipient_that_waits_can_be_found_again() {
+        for (named, target, again) in [
+            ("Ana+X@Example.org", found_as("ana+X@example.org"), "Ana+X@Example.org"),
+            ("ana@[192.0.2.1]", found_as("ana@example.org"), "ana@example.org"),
+            ("postmaster", found_as("user1@example.org"), "user1@example.org"),
+            ("postmaster@b.test", found_as("user1@example.org"), "user1@example.org"),
+            ("Team+x@example.org", group("team@example.org"), "Team+x@example.org"),
+            ("postmaster@b.test", group("team@example.org"), "team@example.org"),
+            ("ana@example.org", group("@example.org"), "ana@example.org"),
+            ("ana@[192.0.2.1]", group("@example.org"), "ana@example.org"),
+            ("Postmaster", group("@example.org"), "Postmaster@example.org"),
+        ] {
+            let to = To { address: named.to_owned(), notify: None, orcpt: None };
+            assert_eq!(addressed(to, &target).address, again, "{named}");
+        }
     }
 }

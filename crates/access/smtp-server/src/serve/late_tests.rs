@@ -2,8 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use posthaste_testkit::Piped;
+
 use super::test_service::{MINUTE, Talk, service_with_ana};
 use super::*;
+use crate::SmtpOptions;
+
+/// "\0ana@example.org\0correct horse"
+const LOGIN: &str = "AUTH PLAIN AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl";
 
 #[tokio::test]
 async fn commands_alone_hold_no_connection() {
@@ -32,9 +38,39 @@ async fn a_message_or_a_login_begins_the_time_again() {
 
     let mut talk = Talk::begin(Role::Submission).await;
     talk.ask("EHLO client.example", "250 ").await;
-    // "\0ana@example.org\0correct horse"
-    talk.ask("AUTH PLAIN AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl", "235 ").await;
+    talk.ask(LOGIN, "235 ").await;
     talk.idle_for(40).await;
+}
+
+/// A submission service with other times.
+async fn submission(change: impl FnOnce(&mut SmtpOptions)) -> Arc<SmtpService> {
+    let mut service = Arc::into_inner(service_with_ana(Role::Submission).await).unwrap();
+    change(Arc::get_mut(&mut service.options).unwrap());
+    Arc::new(service)
+}
+
+/// A client that reads its replies, and sends nothing.
+#[tokio::test]
+async fn a_user_may_be_silent_for_longer_than_a_stranger() {
+    let service = submission(|options| options.silence_within = 30 * MINUTE).await;
+    let mut stranger = Talk::with(Arc::clone(&service)).await;
+    stranger.0.advance(5 * MINUTE).await;
+    stranger.expect("421 4.4.2 ").await;
+    let mut user = Talk::with(service).await;
+    user.ask("EHLO client.example", "250 ").await;
+    user.ask(LOGIN, "235 ").await;
+    user.0.advance(29 * MINUTE).await;
+    user.ask("NOOP", "250 ").await;
+    user.0.advance(30 * MINUTE).await;
+    user.expect("421 4.4.2 ").await;
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_has_no_more_time_to_log_in() {
+    let service = submission(|options| options.begin_within = MINUTE).await;
+    let mut piped = Piped::begin(64, 587, |connection, shutdown| service.serve(connection, shutdown));
+    piped.hear(|said| said.ends_with(b"\r\n")).await;
+    piped.unread_session_ends("NOOP\r\n", MINUTE).await;
 }
 
 /// Without a login and with one.
@@ -46,7 +82,7 @@ async fn chunks_without_an_end_have_a_deadline_of_their_own() {
         let mut talk = Talk::with(Arc::new(service)).await;
         talk.ask("EHLO client.example", "250 ").await;
         if role == Role::Submission {
-            talk.ask("AUTH PLAIN AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl", "235 ").await;
+            talk.ask(LOGIN, "235 ").await;
         }
         talk.ask("MAIL FROM:<ana@example.org>", "250 ").await;
         talk.ask("RCPT TO:<ana@example.org>", "250 ").await;

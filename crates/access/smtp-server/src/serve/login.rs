@@ -29,7 +29,7 @@ impl Driver {
                 SaslStep::Done(login) => {
                     let account = &login.account;
                     let (accounts, peer) = (&self.service.accounts, self.connection.peer().ip());
-                    let Some(share) = accounts.admit(account.id.0.to_bytes(), &account.name, peer) else {
+                    let Some(share) = accounts.admit(account.limited(), peer) else {
                         let action = self.session.too_many_connections();
                         return self.say_or_close(action);
                     };

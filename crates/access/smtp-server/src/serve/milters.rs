@@ -86,7 +86,7 @@ impl Driver {
         let Ok(to) = Mailbox::parse(address) else {
             return tracing::warn!(id, address, "a milter added a recipient that is not an address");
         };
-        let target = match self.resolve(address).await {
+        let target = match self.resolve_recipient(address).await {
             Ok(target) => Some(target),
             Err(ResolveError::NotLocal) if self.service.options.relays => None,
             Err(error) => {

@@ -151,7 +151,7 @@ impl Driver {
         self.say(&self.session.welcome());
         loop {
             self.relieve().await?;
-            let action = match self.line(self.service.options.command_within).await? {
+            let action = match self.line(self.command_within()).await? {
                 Line::Good(line) => match self.command_begins(&line).await? {
                     None => self.session.line(&line, self.service.budget.attainable()),
                     Some(end) => end,
@@ -386,6 +386,22 @@ impl Driver {
         }
     }
 
+    /// The longest wait for a command.
+    fn command_within(&self) -> Duration {
+        let options = &self.service.options;
+        if self.session.account().is_some() { options.silence_within } else { options.command_within }
+    }
+
+    /// The longest time for which a client may leave replies unread. On submission, that ends with
+    /// the time for the login.
+    fn write_within(&self) -> Duration {
+        let within = self.service.options.write_within;
+        match (self.service.role, self.session.account()) {
+            (Role::Submission, None) => within.min(self.time_left()),
+            _ => within,
+        }
+    }
+
     /// Whether the account, or the credential of the login, was removed.
     fn is_revoked(&self) -> bool {
         self.lease.as_ref().is_some_and(Lease::is_ended)
@@ -501,7 +517,8 @@ impl Driver {
         if self.replies.is_empty() {
             return Ok(());
         }
-        let write = self.connection.write_all_within(&self.replies, self.service.options.write_within);
+        let within = self.write_within();
+        let write = self.connection.write_all_within(&self.replies, within);
         while_held(&mut self.incoming, write).await?;
         // An idle session keeps no buffer.
         self.replies = Vec::new();

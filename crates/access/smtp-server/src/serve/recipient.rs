@@ -7,6 +7,7 @@ use posthaste_net::NetError;
 use super::Driver;
 use crate::Role;
 use crate::address::{self, Literal, Mailbox};
+use crate::postmaster::takes_no_mail;
 use crate::reply::Reply;
 use crate::session::{Action, replies};
 
@@ -42,20 +43,27 @@ impl Driver {
         (error.kind() == ErrorKind::OverQuota).then(|| replies::delivery(ErrorKind::OverQuota))
     }
 
-    /// The target of a recipient. It may be `postmaster` without a domain, or of our own name.
-    async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
+    /// The target of a recipient. A postmaster of ours has one, also if nobody has that address.
+    /// Senders are looked up without this: the account that gets the mail is not the postmaster.
+    pub(super) async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
-        let options = &self.service.options;
-        if found.is_ok() {
-            return found;
-        }
-        for postmaster in address::postmasters(address, &options.host, options.domain.as_deref()) {
-            match self.resolve(&postmaster).await {
-                Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
-                found => return found,
+        let names = self.service.options.postmaster_names();
+        let substitutes = found.as_ref().err().and_then(|missing| names.substitutes(address, missing));
+        let Some(substitutes) = substitutes else { return found };
+        for other in substitutes.addresses.iter().chain(&substitutes.configured) {
+            match self.resolve(other).await {
+                Err(error) if takes_no_mail(&error) => {}
+                other => return other,
             }
         }
-        found
+        match self.service.directory.postmaster(&substitutes.domains).await {
+            Ok(Some(recipient)) => Ok(Target::Account(recipient)),
+            Ok(None) => found,
+            Err(error) => {
+                tracing::error!(cause = %error, "the directory cannot be read");
+                Err(error.into())
+            }
+        }
     }
 
     /// The target of a recipient at an address literal (RFC 5321 §4.1.3). If it is the address at

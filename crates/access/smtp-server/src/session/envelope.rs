@@ -22,8 +22,8 @@ use crate::command::{MailParameters, RcptParameters};
 /// its address in RCPT             528               80      512 octets, and 60
 /// ORCPT                           512               80      500 octets, and 60
 /// its address and detail    416 + 416               96      of an account here
-/// its account                   1,024              360      a larger one is in the envelope once
-///                               3,024              744
+/// its account                   1,024              368      a larger one is in the envelope once
+///                               3,024              752
 /// ```
 ///
 /// So at least 260 of the longest fit, and RFC 5321 §4.5.3.1.8 requires 100. A thousand usual ones

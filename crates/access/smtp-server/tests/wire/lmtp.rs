@@ -1,6 +1,6 @@
 //! LMTP (RFC 2033), and what all roles share: DATA, BDAT, pipelining, sizes.
 
-use posthaste_directory::NewAccount;
+use posthaste_directory::{AccountChange, NewAccount};
 use posthaste_mail_model::Secret;
 use posthaste_smtp_server::Role;
 
@@ -248,17 +248,28 @@ async fn large_messages_arrive_whole_from_two_at_once() {
 #[tokio::test]
 async fn postmaster_needs_no_domain() {
     let server = Setup::new(Role::Lmtp).start().await;
+    let directory = server.delivery.directory();
+    let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set("ben@example.org", disable).await.unwrap();
     let mut client = greeted(&server).await;
+    // Nobody has the address, and no account but ana's takes mail.
     client
         .play(
             "C: MAIL FROM:<>
              C: RCPT TO:<postmaster>
+             C: DATA
              S: 250 2.1.0 …
-             S: 550 5.1.1 …",
+             S: 250 2.1.5 …
+             S: 354 …
+             C: Is anybody there?
+             C: .
+             S: 250 2.0.0 …
+             C: MAIL FROM:<>
+             S: 250 2.1.0 …",
         )
         .await;
+    assert_eq!(server.only_message("ana@example.org").await.1, "Is anybody there?\r\n");
     let password = Secret::new("correct horse".to_owned());
-    let directory = server.delivery.directory();
     directory.add("postmaster@example.org", &password, NewAccount::default()).await.unwrap();
     client
         .play(

@@ -14,6 +14,7 @@ mod literals;
 mod lmtp;
 mod login;
 mod outsiders;
+mod postmaster;
 mod returns;
 mod submission;
 mod talk;

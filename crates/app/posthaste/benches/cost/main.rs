@@ -22,8 +22,8 @@
 //!
 //! With a baseline, both servers run at the same time, each on its own data. In each round, every
 //! group of rows is measured on one and then on the other. The next round has the other order. Both
-//! start again for each round: two starts of one build differ by a tenth, by where the kernel puts
-//! their memory. A server has no work in the background when a group begins.
+//! start again for each round, in its order: two starts of one build differ by a tenth, by where
+//! the kernel puts their memory. A server has no work in the background when a group begins.
 //!
 //! The client has the last processor, and the servers the others, if the machine has several and
 //! lets the client choose. On a processor that they share, the client interrupts the server at each
@@ -205,12 +205,17 @@ fn in_turn<T>(builds: &mut [T], round: usize) -> impl Iterator<Item = &mut T> {
 
 /// A round of the rows of servers that run.
 fn running(sides: &mut [Side], options: &Options, round: usize) {
-    sides.iter_mut().for_each(|side| side.table.begin_round(round));
-    let servers: Vec<Server> = sides.iter().map(Side::start).collect();
-    let mut pairs: Vec<(&mut Side, &Server)> = sides.iter_mut().zip(&servers).collect();
+    // The first to start has waited longest, and the start of the other takes the caches from it.
+    // So it must not be the same build in each round.
+    let start = |side: &mut Side| {
+        side.table.begin_round(round);
+        side.start()
+    };
+    let mut running: Vec<(Server, &mut Side)> =
+        in_turn(sides, round).map(|side| (start(side), side)).collect();
     let mut each = |group: &str, measure: &dyn Fn(&Server, &mut Table)| {
         if options.has(group) {
-            in_turn(&mut pairs, round).for_each(|(side, server)| measure(server, &mut side.table));
+            running.iter_mut().for_each(|(server, side)| measure(server, &mut side.table));
         }
     };
     let folders = options.folders();
@@ -222,7 +227,7 @@ fn running(sides: &mut [Side], options: &Options, round: usize) {
     if round == 0 {
         each("idle", &|server, table| notices::notices(server, table));
     }
-    for server in servers {
+    for (server, _) in running {
         server.stop();
     }
 }

@@ -4,6 +4,7 @@ use bytesize::ByteSize;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::credentials::{AppPasswords, Certificates};
+use super::own_limits::OwnLimits;
 use crate::config::COMMAND_LIMIT_MIN;
 
 #[derive(Debug, Subcommand)]
@@ -157,6 +158,8 @@ pub struct Settings {
     /// `limits.folder_messages_warn`.
     #[arg(long, value_name = "COUNT", value_parser = folder_limit)]
     pub folder_warn: Option<FolderLimit>,
+    #[command(flatten)]
+    pub own_limits: Box<OwnLimits>,
     /// Whether the account may set the quotas of all accounts of its domain by IMAP (SETQUOTA).
     #[arg(long, value_name = "BOOL")]
     pub sets_quotas: Option<bool>,

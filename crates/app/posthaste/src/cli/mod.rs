@@ -4,6 +4,7 @@
 mod account;
 mod acl;
 mod credentials;
+mod own_limits;
 mod report;
 mod routing;
 mod serve;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use posthaste_directory::{
     Account, AccountChange, CommandLimits, FolderLimits, Format, FormatSettings, Forward, NewAccount,
+    OwnLimitChanges,
 };
+use posthaste_net::{AccountLimit, OwnLimits};
 use posthaste_store::{MailboxHead, MailboxList};
 use serde_json::json;
 
@@ -56,7 +58,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let addresses = !alias.is_empty() || !remove_alias.is_empty();
             if change == AccountChange::default() && !addresses && !forwards && certificates.is_empty() {
                 return Err(Failure::Usage(
-                    "nothing to set; say --quota, --messages, --mailboxes, --message-limit, --save-limit, --format, --keep-original, --sets-quotas, --disable, --enable, --alias, \
+                    "nothing to set; say --quota, --messages, --mailboxes, --message-limit, --save-limit, --format, --keep-original, --sets-quotas, --disable, --enable, --alias, a limit such as --connections, \
                      --remove-alias, --forward, --no-forward, --certificate or --remove-certificate"
                         .into(),
                 ));
@@ -119,6 +121,7 @@ fn new_account(settings: &cli::Settings) -> NewAccount {
             warn: settings.folder_warn.and_then(|limit| limit.0),
             max: settings.folder_messages.and_then(|limit| limit.0),
         },
+        own_limits: own_limits(settings),
         format: settings.format.and_then(format),
         keep_original: settings.keep_original.unwrap_or_default(),
         sets_quotas: settings.sets_quotas.unwrap_or_default(),
@@ -136,11 +139,26 @@ fn account_change(settings: &cli::Settings) -> AccountChange {
         quota_mailboxes: settings.mailboxes.map(|q| q.0),
         folder_warn: settings.folder_warn.map(|limit| limit.0),
         folder_max: settings.folder_messages.map(|limit| limit.0),
+        own_limits: own_limit_changes(settings),
         format: settings.format.map(format),
         keep_original: settings.keep_original,
         sets_quotas: settings.sets_quotas,
         ..AccountChange::default()
     }
+}
+
+/// The limits that a new account has in place of the configuration's.
+fn own_limits(settings: &cli::Settings) -> OwnLimits {
+    let mut limits = OwnLimits::NONE;
+    settings.own_limits.named().for_each(|(limit, own)| limits.set(limit, own));
+    limits
+}
+
+/// The requested changes of those limits.
+fn own_limit_changes(settings: &cli::Settings) -> OwnLimitChanges {
+    let mut changes = OwnLimitChanges::NONE;
+    settings.own_limits.named().for_each(|(limit, own)| changes.set(limit, own));
+    changes
 }
 
 /// `None` for the value of the configuration.
@@ -256,13 +274,16 @@ struct AccountDetails {
 impl AccountDetails {
     fn print_json(&self) {
         let Self { account, aliases, list, heads, certificates } = self;
+        let own_limits = account.own_limits.as_deref().into_iter().flat_map(OwnLimits::iter);
+        let own_limits: serde_json::Map<_, _> =
+            own_limits.map(|(limit, own)| (limit.name().to_owned(), json!(own))).collect();
         let boxes = list.entries.iter().zip(heads).map(|(e, h)| json!({"name": e.name.as_str(),
             "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.octets()}));
         println!(
             "{}",
             json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
                    "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
-                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "folder_limits": account.folder_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
+                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "folder_limits": account.folder_limits, "own_limits": own_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
                    "aliases": aliases, "forward": account.forward, "referral": account.referral, "mailbox_referrals": account.mailbox_referrals, "sets_quotas": account.sets_quotas, "certificates": certificates,
                    "mailboxes": boxes.collect::<Vec<_>>()})
         );
@@ -289,6 +310,7 @@ impl AccountDetails {
             }
         }
         print_folder_limits(account.folder_limits);
+        print_own_limits(account.own_limits.as_deref());
         if let Some(most) = account.quota_mailboxes {
             println!("mailboxes at most {most}");
         }
@@ -332,5 +354,17 @@ fn print_folder_limits(FolderLimits { warn, max }: FolderLimits) {
             Some(0) => println!("folders  no limit ({what})"),
             Some(limit) => println!("folders  {what} {limit} messages"),
         }
+    }
+}
+
+/// The limits that the account has in place of the configuration's, by their options.
+fn print_own_limits(own: Option<&OwnLimits>) {
+    for (limit, own) in own.into_iter().flat_map(OwnLimits::iter) {
+        let most = match (limit, own) {
+            (_, 0) => "no limit".to_owned(),
+            (AccountLimit::Received | AccountLimit::Sent, own) => bytesize::ByteSize(own).to_string(),
+            (_, own) => own.to_string(),
+        };
+        println!("limit    {} {most}", limit.name().replace('_', "-"));
     }
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use posthaste_authentication::{Senders, srs};
 use posthaste_directory::{Directory, Recipient, ResolveError, Target, normal_domain};
 use posthaste_filter::SiteScripts;
-use posthaste_smtp_server::address::{Literal, literal, postmasters};
+use posthaste_smtp_server::address::{Literal, literal};
+use posthaste_smtp_server::postmaster::{PostmasterNames, takes_no_mail};
 use serde_json::json;
 
 use crate::cli;
@@ -28,7 +29,7 @@ struct RouteEntry {
 pub async fn run(config: Config, command: cli::Route) -> Result<()> {
     let opened = open::existing(&config).await?;
     let relays = opened.relays(&config).await?;
-    let address = full_name(&command.address, &config);
+    let address = addressed(&command.address, &config);
     let senders = Senders::new(Arc::clone(opened.store.engine()));
     let bounces = Bounces { senders, now: opened.store.unix_ms() / 1000 };
     let site = config.sieve.site()?;
@@ -47,6 +48,12 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
         return Err(Failure::Incomplete(format!("mail for {address} is refused")));
     }
     Ok(())
+}
+
+/// An address from the command line. One without a domain is of the configured one. But a bare
+/// `postmaster` is the server's (RFC 5321 §4.5.1).
+fn addressed(text: &str, config: &Config) -> String {
+    if text.eq_ignore_ascii_case("postmaster") { text.to_owned() } else { full_name(text, config) }
 }
 
 /// Whether the address is that of a group without anybody who takes mail.
@@ -72,20 +79,38 @@ struct RouteInputs<'w> {
 }
 
 impl RouteInputs<'_> {
-    /// The target of an address. For the postmaster of this server's own name, also the address
-    /// that gets that mail.
+    /// The target of an address. For a postmaster whose address nobody has, also who gets that
+    /// mail, and why.
     async fn target(&self, address: &str) -> (std::result::Result<Target, ResolveError>, Option<String>) {
         let found = self.directory.target(address).await;
-        if found.is_ok() {
-            return (found, None);
-        }
-        for postmaster in postmasters(address, &hostname(self.config), Some(&self.config.domain)) {
+        let (host, configured) = (hostname(self.config), self.config.postmaster());
+        let (domain, configured) = (Some(&*self.config.domain), configured.as_deref());
+        let names = PostmasterNames { host: &host, domain, configured };
+        let substitutes = found.as_ref().err().and_then(|missing| names.substitutes(address, missing));
+        let Some(substitutes) = substitutes else { return (found, None) };
+        for postmaster in substitutes.addresses {
             match self.directory.target(&postmaster).await {
-                Err(ResolveError::Invalid(_) | ResolveError::NotLocal | ResolveError::NoSuchUser) => {}
+                Err(error) if takes_no_mail(&error) => {}
                 found => return (found, Some(postmaster)),
             }
         }
-        (found, None)
+        let mut why = "nobody has the address".to_owned();
+        if let Some(postmaster) = substitutes.configured {
+            match self.directory.target(&postmaster).await {
+                Err(error) if takes_no_mail(&error) => {
+                    why = format!("the setting `postmaster` names {postmaster}, which takes no mail here");
+                }
+                found => return (found, Some(format!("{postmaster} (the setting `postmaster`)"))),
+            }
+        }
+        match self.directory.postmaster(&substitutes.domains).await {
+            Ok(Some(recipient)) => {
+                let name = format!("{} ({why})", recipient.account.name);
+                (Ok(Target::Account(recipient)), Some(name))
+            }
+            Ok(None) => (found, None),
+            Err(error) => (Err(error.into()), None),
+        }
     }
 
     /// Mail for a host by its address (RFC 5321 §4.1.3). Only a connection shows which addresses

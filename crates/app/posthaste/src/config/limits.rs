@@ -11,7 +11,7 @@ use super::values::{Auto, duration};
 /// The largest message if the memory of the machine is unknown.
 const MESSAGE_LEN_DEFAULT: u64 = 64 << 20;
 /// Least bytes an hour for an account: at this rate one buffer of 64 KiB takes 3.5 s.
-const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
+pub const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct Limits {
@@ -55,11 +55,12 @@ impl Limits {
     }
 
     /// The limits of each account, on a server with this many connections. An account that has a
-    /// limit of connections leaves half of them to others.
+    /// limit of connections leaves half of them to others, also if the limit is its own.
     pub fn of_accounts(&self, connections: u64) -> AccountLimits {
         let half = usize::try_from(connections.div_ceil(2)).unwrap_or(usize::MAX);
         AccountLimits {
             connections: self.account_connections.min(half),
+            own_connections_max: half,
             commands_per_minute: self.account_commands_per_minute,
             messages_per_hour: self.submitted_messages_per_hour,
             messages_per_day: self.submitted_messages_per_day,
@@ -106,7 +107,9 @@ mod tests {
     fn an_account_has_at_most_half_of_the_connections() {
         let of = |text: &str, connections| {
             let config = Config::parse(std::path::Path::new("posthaste.toml"), text).unwrap();
-            config.limits.of_accounts(connections).connections
+            let limits = config.limits.of_accounts(connections);
+            assert_eq!(limits.own_connections_max, usize::try_from(connections.div_ceil(2)).unwrap());
+            limits.connections
         };
         assert_eq!([1, 16, 65, 520].map(|connections| of("", connections)), [1, 8, 33, 50]);
         assert_eq!(of("[limits]\naccount_connections = 0", 16), 0);

@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_directory::{Format, FormatSettings, LoginSettings, Network, Precompute};
+use posthaste_directory::{Address, Format, FormatSettings, LoginSettings, Network, Precompute};
 use posthaste_mail_model::masked_text;
 use posthaste_net::SocketAddress;
 use posthaste_store::Row;
@@ -51,7 +51,7 @@ use crate::failure::Failure;
 pub use authentication::Authentication;
 pub use error::ConfigError;
 pub use imap::{COMMAND_LIMIT_MIN, Imap};
-pub use limits::Limits;
+pub use limits::{ACCOUNT_BYTES_LEAST, Limits};
 pub use login::{Certificates, Login, Plaintext};
 pub use oauth::Oauth;
 pub use relay::{Relay, RouteAccept};
@@ -74,6 +74,7 @@ pub struct Config {
     pub bodies: String,
     pub domain: String,
     pub hostname: String,
+    pub postmaster: String,
     pub user: String,
     pub group: String,
     pub listen: Listen,
@@ -307,6 +308,12 @@ impl Config {
         all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
     }
 
+    /// The address that is configured for mail to a postmaster whose address nobody has.
+    pub fn postmaster(&self) -> Option<String> {
+        let name = Some(&self.postmaster).filter(|name| !name.is_empty())?;
+        Some(if name.contains('@') { name.clone() } else { format!("{name}@{}", self.domain) })
+    }
+
     /// The ways to log in other than passwords. Reads the secret of `oauth`.
     pub fn logins(&self) -> Result<LoginSettings, Failure> {
         let tokens = self.oauth.tokens(&self.domain)?;
@@ -368,6 +375,9 @@ impl Config {
         }
         if self.domain.is_empty() {
             return Err("`domain` must not be empty; \"localhost\" is the default".into());
+        }
+        if let Some(postmaster) = self.postmaster() {
+            Address::parse(&postmaster).map_err(|why| format!("`postmaster` is no address: {why}"))?;
         }
         Ok(())
     }

@@ -29,12 +29,15 @@
 //! ```text
 //! views of open mailboxes           the newest views: 29 bytes a message, shared by all sessions
 //!                                   of a mailbox. They have a quarter of what is left
+//! rows that changes copy            those beside the rows that a STORE or an EXPUNGE changes,
+//!                                   until it is stored: twice as much as the newest views
+//! summaries of mail that scripts    one for each of ten steps, while those that are made have no
+//! send on, and of the queue         memory left: `SummaryMemory`
 //! ```
 //!
-//! A mailbox that has no room there is not opened. The first thousand messages of each do not
-//! count, so a connection may add 29 KB. A mailbox that grows while it is open counts its growth,
-//! and is not refused. `limits.account_messages` bounds it. Retention, renewals and the search
-//! index each have one mailbox open at a time, whether or not there is room.
+//! A mailbox that has no room there is not opened, and an open one gets no more messages. The first
+//! thousand messages of each do not count, so a connection may add 29 KB. Retention, renewals and
+//! the search index each have one mailbox open at a time, whether or not there is room.
 //!
 //! The largest old view of each account has no bound of its own. It takes as much as the newest
 //! one did, and twice that while a report is sent. "auto" of `limits.account_messages` lets all
@@ -42,7 +45,7 @@
 //! The page cache is not counted either. The system can reclaim it.
 
 use bytesize::ByteSize;
-use posthaste_delivery::{QUOTAS_BYTES_MAX, summary_memory_max};
+use posthaste_delivery::{QUOTAS_BYTES_MAX, summaries_beside, summary_memory_max};
 use posthaste_directory::{LOGINS_BYTES_MAX, hashes_at_once};
 use posthaste_filter::{SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX};
 use posthaste_imap_server::{SHARED_BYTES_LEAST, SHARED_BYTES_MAX};
@@ -153,6 +156,8 @@ pub struct Plan {
     pub old_views: u64,
     /// Newest views of mailboxes: beside `memory`.
     pub open_views: u64,
+    /// Summaries of mail that scripts send on, and of the queue: beside `memory`.
+    pub sent_on: u64,
     pub keys: u64,
     pub contexts: u64,
     pub index: u64,
@@ -213,7 +218,8 @@ impl Plan {
     /// The parts as small as the largest message and the settings let them be.
     fn least(config: &Config, memory: u64, message: u64, hashes: u64) -> Self {
         let limits = &config.limits;
-        let summary = summary_memory_max(usize::try_from(message).unwrap_or(usize::MAX)) as u64;
+        let octets = usize::try_from(message).unwrap_or(usize::MAX);
+        let summary = summary_memory_max(octets) as u64;
         let part = |set: Auto<ByteSize>, least: u64| set.map(ByteSize::as_u64).unwrap_or(least);
         Self {
             memory,
@@ -230,6 +236,7 @@ impl Plan {
             cache: part(config.store.cache, 0),
             old_views: OLD_VIEWS_BYTES_LEAST,
             open_views: Self::open_views(memory, 0),
+            sent_on: summaries_beside(octets, config.store.compression()) as u64,
             keys: 0,
             contexts: 0,
             index: 0,
@@ -313,6 +320,12 @@ impl Plan {
         self.schedule / SCHEDULED_BYTES_MAX
     }
 
+    /// Bytes of rows that changes copy until they are stored. Each takes 56 bytes, and 29 in the
+    /// newest view.
+    const fn copied_rows(&self) -> u64 {
+        self.open_views.saturating_mul(2)
+    }
+
     fn refusal(&self) -> String {
         format!(
             "`limits.memory` is {}, but in the worst case the server would use {}: {}. Lower the largest of these \
@@ -332,7 +345,8 @@ impl Plan {
              `store.cache`, {} of old views; {} of mail to other domains, {} of sort keys, {} of kept results, {} of the \
              search index; {} of the queue's {} items, {} of Sieve scripts, {} of shared mailboxes; {} of \
              `login.argon2_memory`, {} of tables, {} of the program itself; messages of at \
-             most {} (`limits.message_size`); beside `limits.memory`, {} of views of open mailboxes",
+             most {} (`limits.message_size`); beside `limits.memory`, {} of views of open mailboxes, {} of rows that \
+             changes copy; {} of summaries of mail that scripts send on or that the queue takes",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),
             self.connections,
             size(CONNECTION_BYTES),
@@ -355,6 +369,8 @@ impl Plan {
             size(PROGRAM_BYTES),
             size(self.message),
             size(self.open_views),
+            size(self.copied_rows()),
+            size(self.sent_on),
         )
     }
 }
@@ -426,7 +442,7 @@ mod tests {
             let plan = plan(text, there_is).unwrap();
             let named =
                 format!("beside `limits.memory`, {} of views of open mailboxes", size(plan.open_views));
-            assert!(plan.parts().ends_with(&named), "{}", plan.parts());
+            assert!(plan.parts().contains(&named), "{}", plan.parts());
             (plan.open_views, plan)
         };
         assert_eq!(of("", GIB / 4).0, 16 << 20);
@@ -443,6 +459,20 @@ mod tests {
             assert!(plan.account_messages * (VIEW_BYTES / 4) <= open_views / 2, "{there_is}");
             assert_eq!(Plan { open_views: 0, ..plan }.worst_case(), plan.worst_case());
         }
+    }
+
+    #[test]
+    fn what_comes_beside_the_bound_is_named_last() {
+        let ends = |text: &str| {
+            let parts = plan(text, GIB / 4).unwrap().parts();
+            parts.split_once("mailboxes, ").map(|(_, ends)| ends.to_owned()).unwrap()
+        };
+        // Ten summaries of 20 times a message of 256 KiB, and of 20 KiB.
+        let of_rows = "32.0 MiB of rows that changes copy; ";
+        let of_mail = "of summaries of mail that scripts send on or that the queue takes";
+        assert_eq!(ends(""), format!("{of_rows}50.2 MiB {of_mail}"));
+        // A compressed body is in memory as well.
+        assert_eq!(ends("[store]\ncompress = \"zstd\"\n"), format!("{of_rows}52.7 MiB {of_mail}"));
     }
 
     #[test]

@@ -14,6 +14,8 @@ const FILTER: &str =
 const USER: &str = "ana@example.org";
 /// Input of a client that tries to have another address banned.
 const FORGED: &str = "login failed address=9.9.9.9 protocol=imap session=1 reason=credentials account=";
+/// The same for a log of JSON.
+const FORGED_JSON: &str = r#"","message":"login failed","address":"9.9.9.9","protocol":"imap","session":"1","reason":"credentials","account":"\""#;
 
 /// Reads the filter as fail2ban does, and prints the address of each line that matches. A line is
 /// tried as a log file has it, whose date is cut off before the match, and as a journal has it.
@@ -21,23 +23,30 @@ const MATCH: &str = r#"
 import configparser, re, sys
 conf = configparser.RawConfigParser()
 conf.read(sys.argv[1])
-pattern = conf["Definition"]["failregex"]
-pattern = pattern.replace("%(__prefix_line)s", r"\s*(?:\S+ posthaste\[\d+\]: )?")
-pattern = re.compile(pattern.replace("<HOST>", r"(?P<host>[0-9a-fA-F:.]+)"))
+definition = dict(conf["Definition"], __prefix_line=r"\s*(?:\S+ posthaste\[\d+\]: )?")
+patterns = re.sub(r"%\((\w+)\)s", lambda name: definition[name[1]], definition["failregex"])
+patterns = patterns.replace("<HOST>", r"(?P<host>[0-9a-fA-F:.]+)").strip().split("\n")
+patterns = [re.compile(pattern) for pattern in patterns]
+def host(form):
+    return next((m.group("host") for m in (p.search(form) for p in patterns) if m), "-")
+date = re.compile(r'^(\{"timestamp":"|)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z')
 for line in open(sys.argv[2]):
     line = line.rstrip("\n")
-    undated = re.sub(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "", line)
-    forms = [undated, "mail posthaste[77]: " + line]
-    found = {m.group("host") if m else "-" for m in (pattern.search(form) for form in forms)}
+    forms = [date.sub(r"\1", line), "mail posthaste[77]: " + line]
+    found = {host(form) for form in forms}
     assert len(found) == 1, line
     print(found.pop(), line)
 "#;
 
-/// A server for each protocol that takes passwords, and for LMTP.
-fn serving(binary: &Path) -> Server {
+/// A server for each protocol that takes passwords, and for LMTP. It writes the file `log` there.
+fn serving(dir: &Path, format: &str) -> Server {
+    let logging = dir.join("logging");
+    script(&logging, &format!("exec '{BINARY}' \"$@\" 2>>'{}'", dir.join("log").display()));
+    let settings = format!("[log]\nformat = \"{format}\"\n");
     let protocols = ["imap", "pop3", "lmtp", "submission", "sieve"];
     let listen = |server: ServerBuilder, name: &str| server.listen(&format!("{name}=127.0.0.1:0"));
-    protocols.into_iter().fold(ServerBuilder::new(binary), listen).start()
+    let builder = ServerBuilder::new(logging).settings(&dir.join("posthaste.toml"), settings);
+    protocols.into_iter().fold(builder, listen).start()
 }
 
 /// The answer to a command of ManageSieve.
@@ -83,10 +92,7 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let log = dir.path().join("log");
-    let logging = dir.path().join("logging");
-    script(&logging, &format!("exec '{BINARY}' \"$@\" 2>>'{}'", log.display()));
-    let server = serving(&logging);
+    let (log, server) = (dir.path().join("log"), serving(dir.path(), "text"));
     server.add_account(USER, "correct horse");
 
     imap(&server, &[&format!("a LOGIN {USER} wrong")]);
@@ -144,6 +150,32 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
         success.contains("address=127.0.0.1 protocol=imap session=")
             && success.ends_with(&format!("account=\"{USER}\""))
     );
+}
+
+#[test]
+fn the_filter_finds_failed_logins_in_lines_of_json() {
+    if !client_tests_wanted() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (log, server) = (dir.path().join("log"), serving(dir.path(), "json"));
+    server.add_account(USER, "correct horse");
+    imap(&server, &[&format!("a LOGIN {USER} wrong")]);
+    imap(&server, &[&format!("a LOGIN {{{}+}}\r\n{FORGED_JSON} wrong", FORGED_JSON.len())]);
+    // Neither a line of the other format, nor one of this format, that is a client's own text. A
+    // text ends with the quote that the pattern for the other format wants.
+    let text = format!("a ID (\"name\" \"INFO posthaste::login: {FORGED}\")");
+    let json = format!("a ID (\"name\" {{{}+}}\r\n{FORGED_JSON})", FORGED_JSON.len());
+    imap(&server, &[&format!("a LOGIN {USER} \"correct horse\""), &text, &json, "a NOOP"]);
+    imap(&server, &["a AUTHENTICATE GSSAPI"]);
+
+    let said = run_python(MATCH, &[FILTER, log.to_str().unwrap()]);
+    let found: Vec<&str> = said.lines().filter(|line| !line.starts_with("- ")).collect();
+    assert_eq!(found.len(), 2, "{said}");
+    assert!(found.iter().all(|line| line.starts_with("127.0.0.1 {\"timestamp\":")), "{said}");
+    assert!(said.matches("9.9.9.9").count() >= 2, "{said}");
+    let banned = fail2ban(&log);
+    assert!(banned.is_none_or(|banned| banned == ["127.0.0.1"; 2]), "fail2ban itself found others");
 }
 
 /// ManageSieve takes passwords as the ports of mail do.

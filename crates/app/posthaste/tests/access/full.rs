@@ -1,10 +1,12 @@
 //! A server that is full of silent connections: users log in, mail is delivered, and nobody who has
-//! logged in is disconnected.
+//! logged in is disconnected. An account has at most so many connections.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use posthaste_testkit::{LineClient, Server, ServerBuilder, Wire};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_posthaste");
@@ -145,4 +147,58 @@ fn one_account_leaves_half_of_the_connections_to_others() {
     assert!(answer.contains("Your account has too many connections"), "{answer}");
     let answer = log_in("bo@example.org");
     assert!(answer.starts_with("t OK"), "{answer}");
+}
+
+/// Logs in to an account by this protocol. The connection, and the answer to the login.
+fn log_in_by(server: &Server, protocol: &str, name: &str) -> (LineClient, String) {
+    let mut client = LineClient::connect(server.address(protocol)).unwrap();
+    let plain = STANDARD.encode(format!("\0{name}\0{PASSWORD}"));
+    let greeting_end = if protocol == "sieve" { "OK" } else { "" };
+    while !client.line().unwrap().starts_with(greeting_end) {}
+    let command = match protocol {
+        "imap" => format!("t LOGIN {name} \"{PASSWORD}\"\r\n"),
+        "sieve" => format!("AUTHENTICATE \"PLAIN\" \"{plain}\"\r\n"),
+        _ => format!("AUTH PLAIN {plain}\r\n"),
+    };
+    if protocol == "submission" {
+        client.ask("EHLO test").unwrap();
+    }
+    client.send(command.as_bytes()).unwrap();
+    let answer = client.line().unwrap();
+    (client, answer)
+}
+
+#[test]
+fn connections_of_an_account_count_together_over_all_protocols() {
+    /// Each with the beginning of its answer to a login that is taken.
+    const BY: [(&str, &str); 4] = [("imap", "t OK"), ("pop3", "+OK"), ("submission", "235"), ("sieve", "OK")];
+    let dir = tempfile::tempdir().unwrap();
+    let settings = "[limits]\naccount_connections = 4\n";
+    let builder = ServerBuilder::new(BINARY).settings(&dir.path().join("mine.toml"), settings);
+    let listen = |builder: ServerBuilder, (protocol, _): &(&str, &str)| {
+        builder.listen(&format!("{protocol}=127.0.0.1:0"))
+    };
+    let server = BY.iter().fold(builder, listen).start();
+    for name in [USER, "bo@example.org"] {
+        server.add_account(name, PASSWORD);
+    }
+    let log_in = |(protocol, taken): (&str, &str), name: &str| {
+        let (client, answer) = log_in_by(&server, protocol, name);
+        assert!(answer.starts_with(taken), "{protocol}: {answer}");
+        client
+    };
+    let is_refused = |protocol: &str| {
+        let (_, answer) = log_in_by(&server, protocol, USER);
+        assert!(answer.contains("Your account has too many connections"), "{protocol}: {answer}");
+    };
+    let [mut imap, _pop3, _submission, _sieve] = BY.map(|by| log_in(by, USER));
+    for (protocol, _) in BY {
+        is_refused(protocol);
+    }
+    let _others = BY.map(|by| log_in(by, "bo@example.org"));
+    // Its place is for any protocol. The server gives it back before it ends the connection.
+    imap.imap("LOGOUT").unwrap();
+    imap.finish().unwrap();
+    let _second = log_in(BY[3], USER);
+    is_refused("imap");
 }

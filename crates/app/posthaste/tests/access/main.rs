@@ -5,6 +5,7 @@
 mod fail2ban;
 mod full;
 mod logins;
+mod own_limits;
 mod pop3;
 mod sessions;
 mod sharing;

@@ -1,4 +1,4 @@
-//! Sessions of each protocol in their worst state. `worst.py` brings them there.
+//! Sessions of each protocol in their worst state. `states.py` and `worst.py` bring them there.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ const STATES: [(&str, &str, u64); 8] = [
 fn grown_by(server: &Server, state: &str, protocol: &str) -> u64 {
     let (pid, port) = (server.pid().to_string(), server.address(protocol).port().to_string());
     let output = run_python(
-        &[PYTHON_SESSIONS, include_str!("worst.py")].concat(),
+        &[PYTHON_SESSIONS, include_str!("states.py"), include_str!("worst.py")].concat(),
         &[&pid, &port, state, &SESSIONS.to_string(), USER, PASSWORD],
     );
     output.trim().parse().unwrap_or_else(|_| panic!("{output}"))

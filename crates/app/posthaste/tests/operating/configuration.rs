@@ -161,9 +161,11 @@ fn first_line(address: std::net::SocketAddr, start: &str) -> String {
     client.line().unwrap_or_default()
 }
 
+/// The header of a proxy for a client on another machine.
+const HEADER: &str = "PROXY TCP4 192.0.2.7 198.51.100.1 56324 143\r\n";
+
 #[test]
 fn behind_a_proxy_the_address_in_the_header_counts() {
-    const HEADER: &str = "PROXY TCP4 192.0.2.7 198.51.100.1 56324 143\r\n";
     let dir = tempfile::tempdir().unwrap();
     let (file, log, logging) =
         (dir.path().join("mine.toml"), dir.path().join("log"), dir.path().join("logging"));
@@ -224,6 +226,170 @@ fn behind_a_proxy_the_address_in_the_header_counts() {
     let said = std::fs::read_to_string(log).unwrap();
     assert!(said.contains("login failed address=192.0.2.7 protocol=imap"), "{said}");
     assert!(said.contains("a proxy must begin with a PROXY header"), "{said}");
+}
+
+/// How a client logs in over one protocol. Of each answer, the beginning of its last line.
+struct Dialect {
+    protocol: &'static str,
+    greeting: &'static str,
+    /// The command that lists mechanisms, and its answer.
+    list: [&'static str; 2],
+    /// Logs in by `MECHANISM` with the initial response `RESPONSE`.
+    login: &'static str,
+    refused: &'static str,
+    accepted: &'static str,
+    challenge: &'static str,
+    /// A command for passwords without SASL; the answers if it is refused, and if it is accepted.
+    password: Option<[&'static str; 3]>,
+}
+
+const DIALECTS: [Dialect; 4] = [
+    Dialect {
+        protocol: "imap",
+        greeting: "* OK",
+        list: ["a CAPABILITY", "a OK"],
+        login: "a AUTHENTICATE MECHANISM RESPONSE",
+        refused: "a NO [PRIVACYREQUIRED]",
+        accepted: "a OK",
+        challenge: "+ ",
+        password: Some(["a LOGIN ana@example.org \"correct horse\"", "a NO [PRIVACYREQUIRED]", "a OK"]),
+    },
+    Dialect {
+        protocol: "pop3",
+        greeting: "+OK",
+        list: ["CAPA", "."],
+        login: "AUTH MECHANISM RESPONSE",
+        refused: "-ERR Encryption is required",
+        accepted: "+OK Logged in",
+        challenge: "+ ",
+        password: Some(["USER ana@example.org", "-ERR Passwords are accepted only over TLS", "+OK"]),
+    },
+    Dialect {
+        protocol: "submission",
+        greeting: "220 ",
+        list: ["EHLO client.example", "250 "],
+        login: "AUTH MECHANISM RESPONSE",
+        refused: "538 5.7.11",
+        accepted: "235 ",
+        challenge: "334 ",
+        password: None,
+    },
+    Dialect {
+        protocol: "sieve",
+        greeting: "OK",
+        list: ["CAPABILITY", "OK"],
+        login: "AUTHENTICATE \"MECHANISM\" \"RESPONSE\"",
+        refused: "NO (ENCRYPT-NEEDED)",
+        accepted: "OK \"Logged in\"",
+        challenge: "\"",
+        password: None,
+    },
+];
+
+/// Mechanisms, each with an initial response of the account. They are base64 of name and password
+/// (RFC 4616 §2), of the name, and of `n,,n=ana@example.org,r=nonce` (RFC 5802 §7).
+const MECHANISMS: [(&str, &str); 3] = [
+    ("PLAIN", "AGFuYUBleGFtcGxlLm9yZwBjb3JyZWN0IGhvcnNl"),
+    ("LOGIN", "YW5hQGV4YW1wbGUub3Jn"),
+    ("SCRAM-SHA-256", "biwsbj1hbmFAZXhhbXBsZS5vcmcscj1ub25jZQ=="),
+];
+
+impl Dialect {
+    /// A connection that begins with this header, and the mechanisms and other words that the
+    /// server lists there.
+    fn begin(&self, server: &Server, header: &str) -> (LineClient, Vec<String>) {
+        let mut client = LineClient::connect(server.address(self.protocol)).unwrap();
+        client.send(header.as_bytes()).unwrap();
+        while !client.line().unwrap().starts_with(self.greeting) {}
+        let [command, last] = self.list;
+        client.send(format!("{command}\r\n").as_bytes()).unwrap();
+        let mut listed = Vec::new();
+        loop {
+            let line = client.line().unwrap();
+            listed.extend(line.split([' ', '"', '=']).map(str::to_owned));
+            if line.starts_with(last) {
+                return (client, listed);
+            }
+        }
+    }
+
+    /// The answers to a login by each mechanism, each with whether the mechanism is listed.
+    fn logins(&self, server: &Server, header: &str) -> [(bool, String); 3] {
+        MECHANISMS.map(|(mechanism, response)| {
+            let (mut client, listed) = self.begin(server, header);
+            let command = self.login.replace("MECHANISM", mechanism).replace("RESPONSE", response);
+            (listed.iter().any(|word| word == mechanism), answer(&mut client, &command))
+        })
+    }
+}
+
+/// The answer to a command, without untagged lines of IMAP.
+fn answer(client: &mut LineClient, command: &str) -> String {
+    client.send(format!("{command}\r\n").as_bytes()).unwrap();
+    loop {
+        let line = client.line().unwrap();
+        if !line.starts_with("* ") {
+            return line;
+        }
+    }
+}
+
+/// With the default `[login]`. The proxy is on this machine, and its client is not.
+#[test]
+fn behind_a_proxy_no_password_is_accepted_in_the_clear() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |config: &str| {
+        let file = dir.path().join("mine.toml");
+        let server = ServerBuilder::new(BINARY).data(dir.path().join("data")).settings(&file, config);
+        let listen = |server: ServerBuilder, dialect: &Dialect| {
+            server.listen(&format!("{}=127.0.0.1:0", dialect.protocol))
+        };
+        DIALECTS.iter().fold(server, listen).start()
+    };
+    let server = start("[listen]\nproxy_networks = [\"127.0.0.1\"]\n");
+    server.add_account(USER, "correct horse");
+    for dialect in &DIALECTS {
+        for (is_listed, answer) in dialect.logins(&server, HEADER) {
+            assert!(!is_listed && answer.starts_with(dialect.refused), "{}: {answer}", dialect.protocol);
+        }
+        let (mut client, _) = dialect.begin(&server, HEADER);
+        if let Some([command, refused, _]) = dialect.password {
+            let answer = answer(&mut client, command);
+            assert!(answer.starts_with(refused), "{answer}");
+        }
+    }
+    assert!(server.stop().status.success());
+    // A client on this machine, without a proxy.
+    let server = start("");
+    for dialect in &DIALECTS {
+        let [plain, login, scram] = dialect.logins(&server, "");
+        assert!(plain.1.starts_with(dialect.accepted), "{}: {}", dialect.protocol, plain.1);
+        for (_, answer) in [&login, &scram] {
+            assert!(answer.starts_with(dialect.challenge), "{}: {answer}", dialect.protocol);
+        }
+        // ManageSieve lists no LOGIN, which was never standardised.
+        assert!(plain.0 && scram.0, "{}", dialect.protocol);
+        let (mut client, _) = dialect.begin(&server, "");
+        if let Some([command, _, accepted]) = dialect.password {
+            let answer = answer(&mut client, command);
+            assert!(answer.starts_with(accepted), "{answer}");
+        }
+    }
+}
+
+/// It waited for 5 minutes. A read of this client fails after one.
+#[test]
+fn submission_ends_with_the_time_for_the_login() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = ServerBuilder::new(BINARY)
+        .settings(&dir.path().join("mine.toml"), "[limits]\nlogin_timeout = \"1 s\"\n")
+        .listen("submission=127.0.0.1:0")
+        .start();
+    let mut client = LineClient::connect(server.address("submission")).unwrap();
+    assert!(client.reply().unwrap().starts_with("220 "));
+    let last = client.reply().unwrap();
+    assert!(last.starts_with("421 4.4.2 "), "{last}");
+    assert!(client.line().is_err(), "the connection is closed");
 }
 
 #[test]

@@ -8,5 +8,6 @@ mod lmtp_socket;
 mod milters;
 mod open_relay;
 mod outsiders;
+mod postmaster;
 mod rspamd;
 mod screening;

@@ -200,3 +200,19 @@ fn a_member_of_a_group_who_has_no_room_gets_it_later() {
     assert_eq!((world.inbox("cy@a.test", 2).len(), world.inbox("bo@a.test", 2).len()), (2, 2));
     assert!(world.inbox("ana@a.test", 0).is_empty());
 }
+
+/// The recipient that waits has the address of its account: nobody has that of the postmaster.
+#[test]
+fn a_postmaster_without_room_gets_it_later() {
+    let world = World::new();
+    world.run(&["account", "remove", "postmaster@a.test", "--yes"]);
+    world.run(&["account", "set", "bo@a.test", "--sets-quotas", "true"]);
+    let reply = world.send("smtp", "x@b.test", &["cy@a.test", "postmaster@a.test"], "help");
+    assert!(reply.starts_with("250"), "{reply}");
+    let waiting = world.queue();
+    assert!(waiting[0].contains("\t+here\tbo@a.test\t"), "{waiting:?}");
+    world.run(&["account", "set", "bo@a.test", "--quota", "10 MiB"]);
+    assert_eq!((world.inbox("bo@a.test", 1).len(), world.inbox("cy@a.test", 1).len()), (1, 1));
+    world.wait_until_queue_is_empty();
+    assert!(world.inbox("x@b.test", 0).is_empty());
+}

@@ -38,8 +38,10 @@ fn bare_code(code: &Code) -> Option<&'static str> {
     BARE_CODES.iter().find(|(_, c)| c == code).map(|(name, _)| *name)
 }
 
-/// Codes without a value.
+/// Codes without a value. The code of each SELECT is found first.
 pub(crate) static BARE_CODES: [(&str, Code); 38] = [
+    ("READ-WRITE", Code::ReadWrite),
+    ("READ-ONLY", Code::ReadOnly),
     ("ALERT", Code::Alert),
     ("ALREADYEXISTS", Code::AlreadyExists),
     ("AUTHENTICATIONFAILED", Code::AuthenticationFailed),
@@ -64,8 +66,6 @@ pub(crate) static BARE_CODES: [(&str, Code); 38] = [
     ("OVERQUOTA", Code::OverQuota),
     ("PARSE", Code::Parse),
     ("PRIVACYREQUIRED", Code::PrivacyRequired),
-    ("READ-ONLY", Code::ReadOnly),
-    ("READ-WRITE", Code::ReadWrite),
     ("SERVERBUG", Code::ServerBug),
     ("TOOBIG", Code::TooBig),
     ("TOOFEW", Code::TooFew),

@@ -110,6 +110,40 @@ struct Event<'e> {
     busy: Option<i64>,
 }
 
+/// The lines in which the events of a calendar do not differ. They are made once: a message may
+/// have thousands of events, and a hundred thousand properties that are looked through.
+struct CommonLines {
+    /// Those before the status of an event's time.
+    before_status: String,
+    /// Those after it.
+    after_status: String,
+}
+
+impl CommonLines {
+    fn of(meeting: Meeting<'_>) -> Self {
+        let Meeting { message, method, .. } = meeting;
+        let (mut before, mut after) = (Lines(String::new()), Lines(String::new()));
+        categories(&mut before, message);
+        let sequence = message.named(named::APPOINTMENT_SEQUENCE).and_then(Value::number).unwrap_or(0);
+        before.line(&format!("SEQUENCE:{}", sequence.max(0)));
+        match method {
+            Method::Request => before.line("STATUS:CONFIRMED"),
+            Method::Cancel => before.line("STATUS:CANCELLED"),
+            Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
+        }
+        // A request also says which status the attendee's own copy should have.
+        if method == Method::Request {
+            let intended = message.named(named::INTENDED_BUSY_STATUS).and_then(Value::number);
+            after.text("X-MICROSOFT-CDO-INTENDEDSTATUS", intended.and_then(busy_word));
+        }
+        class_and_priority(&mut after, message);
+        participants(&mut after, meeting);
+        alarm(&mut after, message, method);
+        after.line("END:VEVENT");
+        Self { before_status: before.0, after_status: after.0 }
+    }
+}
+
 /// A meeting as iCalendar. `None` if it has no start: such an event would be refused. `None` also
 /// if it is one occurrence of a series and does not say which one. The events of changed
 /// occurrences take at most `room` bytes. Those that have no room keep the usual time.
@@ -143,8 +177,9 @@ pub(super) fn calendar(meeting: Meeting<'_>, room: usize) -> Option<String> {
         description: Some(&description),
         busy: message.named(named::BUSY_STATUS).and_then(Value::number),
     };
+    let common = CommonLines::of(meeting);
     let (own, changed) = match &series {
-        Some(series) => changed_events(meeting, &head, (series, &event), room),
+        Some(series) => changed_events(meeting, (&head, &common), (series, &event), room),
         None => (0, String::new()),
     };
     event.times = match &series {
@@ -155,7 +190,7 @@ pub(super) fn calendar(meeting: Meeting<'_>, room: usize) -> Option<String> {
     if let Scope::Occurrence(id) = scope {
         event.times.push(id);
     }
-    add_event(&mut out, meeting, &head, &event);
+    add_event(&mut out, (&head, &common), &event);
     out.0.push_str(&changed);
     out.line("END:VCALENDAR");
     Some(out.0)
@@ -183,7 +218,7 @@ const FREE: i64 = 0;
 /// series and an answer are about all of it.
 fn changed_events(
     meeting: Meeting<'_>,
-    head: &[String],
+    (head, common): (&[String], &CommonLines),
     (series, usual): (&Recurrence, &Event<'_>),
     room: usize,
 ) -> (usize, String) {
@@ -200,7 +235,7 @@ fn changed_events(
             busy: change.busy.map(i64::from).or(usual.busy),
         };
         let mut one = Lines(String::new());
-        add_event(&mut one, meeting, head, &event);
+        add_event(&mut one, (head, common), &event);
         if all.len() + one.0.len() > room {
             break;
         }
@@ -210,39 +245,23 @@ fn changed_events(
     (own, all)
 }
 
-fn add_event(out: &mut Lines, meeting: Meeting<'_>, head: &[String], event: &Event<'_>) {
-    let Meeting { message, method, .. } = meeting;
+fn add_event(out: &mut Lines, (head, common): (&[String], &CommonLines), event: &Event<'_>) {
     out.line("BEGIN:VEVENT");
     head.iter().chain(&event.times).for_each(|line| out.line(line));
     out.text("SUMMARY", event.subject);
     out.text("LOCATION", event.place);
     out.text("DESCRIPTION", event.description);
-    categories(out, message);
-    let sequence = message.named(named::APPOINTMENT_SEQUENCE).and_then(Value::number).unwrap_or(0);
-    out.line(&format!("SEQUENCE:{}", sequence.max(0)));
-    match method {
-        Method::Request => out.line("STATUS:CONFIRMED"),
-        Method::Cancel => out.line("STATUS:CANCELLED"),
-        Method::Reply(_) | Method::Counter(_) | Method::Publish => {}
-    }
-    busy_status(out, meeting, event);
-    class_and_priority(out, message);
-    participants(out, meeting);
-    alarm(out, message, method);
-    out.line("END:VEVENT");
+    out.0.push_str(&common.before_status);
+    out.line(if event.busy == Some(FREE) { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
+    out.text("X-MICROSOFT-CDO-BUSYSTATUS", event.busy.and_then(busy_word));
+    out.0.push_str(&common.after_status);
 }
 
 /// MS-OXCICAL §2.1.3.1.1.20.25, .31 and .34: TRANSP cannot say whether the time is tentative, or
-/// out of the office. A request also says which status the attendee's own copy should have.
-fn busy_status(out: &mut Lines, meeting: Meeting<'_>, event: &Event<'_>) {
+/// out of the office.
+fn busy_word(status: i64) -> Option<&'static str> {
     const WORDS: [&str; 4] = ["FREE", "TENTATIVE", "BUSY", "OOF"];
-    let word = |status: i64| WORDS.get(usize::try_from(status).ok()?).copied();
-    out.line(if event.busy == Some(FREE) { "TRANSP:TRANSPARENT" } else { "TRANSP:OPAQUE" });
-    out.text("X-MICROSOFT-CDO-BUSYSTATUS", event.busy.and_then(word));
-    if meeting.method == Method::Request {
-        let intended = meeting.message.named(named::INTENDED_BUSY_STATUS).and_then(Value::number);
-        out.text("X-MICROSOFT-CDO-INTENDEDSTATUS", intended.and_then(word));
-    }
+    WORDS.get(usize::try_from(status).ok()?).copied()
 }
 
 fn times(message: &Message, (start, end): (OffsetDateTime, Option<OffsetDateTime>)) -> Vec<String> {

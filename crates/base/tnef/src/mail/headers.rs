@@ -119,6 +119,10 @@ pub(super) fn subject_or(message: &Message, field: Option<Vec<u8>>) -> Option<St
     subject(message).or_else(around)
 }
 
+/// Names of DISPLAY_TO or DISPLAY_CC that are read at most. A header with more would be over the
+/// bounds for mail. Each takes some fifty bytes, and two bytes of the property.
+const NAMES_MAX: usize = 1 << 17;
+
 /// The header fields that properties hold.
 pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static str, String)> {
     let mut fields = Vec::new();
@@ -136,7 +140,8 @@ pub(super) fn header_fields(message: &Message, people: &People) -> Vec<(&'static
         let names = || {
             let names = message.text(shown)?;
             let names = names.split(';').map(header::clean).filter(|name| !name.is_empty());
-            let names: Vec<_> = names.map(|name| format!("{}:;", header::phrase(&name))).collect();
+            let names = names.take(NAMES_MAX).map(|name| format!("{}:;", header::phrase(&name)));
+            let names: Vec<_> = names.collect();
             Some(names).filter(|names| !names.is_empty())
         };
         let list = if list.is_empty() { names() } else { Some(list) };

@@ -321,10 +321,9 @@ impl Machine {
         self.surrogate = None;
         if code_page == SYMBOL {
             let text: String = bytes.iter().map(|byte| words::in_symbol_font(*byte)).collect();
-            self.put(&text, &text)?;
+            self.put_text(&text)?;
         } else {
-            let text = charset::decode(code_page, &bytes);
-            self.put(&text, &text)?;
+            self.put_text(&charset::decode(code_page, &bytes))?;
         }
         // The room is used again.
         self.pending = bytes;
@@ -530,6 +529,18 @@ impl Machine {
             }
             _ => self.put("\r\n", "\r\n"),
         }
+    }
+
+    /// Text of any length. Its length is checked after each piece: in HTML, a tab takes 19 bytes.
+    fn put_text(&mut self, text: &str) -> Result<(), Damage> {
+        const PIECE: usize = 4096;
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+            self.put(piece, piece)?;
+            rest = after;
+        }
+        Ok(())
     }
 
     /// Text of the document, in the two forms of [`words::character`].

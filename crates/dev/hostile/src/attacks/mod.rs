@@ -2,6 +2,7 @@
 
 mod commands;
 mod connections;
+mod corpus;
 mod extensions;
 mod indexed;
 mod lines;
@@ -228,6 +229,12 @@ pub const ATTACKS: &[Attack] = &[
         what: "1,000,000 header fields, and one of 10 MiB",
         memory_mib: incoming,
         run: messages::headers,
+    },
+    Attack {
+        name: "hostile-messages",
+        what: "small messages of hostile form, brought and read in every way, octet by octet",
+        memory_mib: |_| 128,
+        run: corpus::hostile,
     },
     Attack {
         name: "list",

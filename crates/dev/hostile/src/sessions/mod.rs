@@ -1,6 +1,7 @@
 //! Several clients at once, whose commands a seed makes. They send whole commands from the
-//! grammar, and bursts of changed ones after which they close their side. Clients of POP3,
-//! ManageSieve and submission come in the clear or inside TLS, by themselves or through a proxy.
+//! grammar, and bursts of changed ones after which they close their side. Clients of IMAP come in
+//! the clear, by imaps or with STARTTLS. Clients of POP3, ManageSieve and submission come in the
+//! clear or inside TLS, by themselves or through a proxy.
 //!
 //! ```text
 //! a round:  each client sends ──> the model's client asks, its answer is checked ──> each client reads
@@ -14,9 +15,13 @@
 //!   than it may (`imap-server/src/heavy.rs`);
 //! * no poll of a session or background task uses over 100 ms of CPU time each time that the seed
 //!   is played. The rule is 10 ms in a release build; a debug build is some ten times as slow;
-//! * its memory stays in a bound;
+//! * its memory stays in a bound, also between two rounds: the peak counts;
 //! * the model's mailbox is what its own client made of it, and the store is without a fault;
 //! * so are the maildrop and the scripts of the clients of POP3 and ManageSieve.
+//!
+//! With [`Limits`] the server is a release build, and nothing else runs on the machine. Then
+//! another neighbour lists its mailbox all the while. Its times are judged as `scripts/hostile`
+//! does. The limit of a poll is 10 ms there.
 
 mod extensions;
 mod grammar;
@@ -27,6 +32,7 @@ mod model;
 mod pop3;
 mod readers;
 mod response;
+mod timed;
 mod way;
 
 use base64::Engine;
@@ -34,12 +40,13 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::{Compress, Compression, FlushCompress};
 use posthaste_testkit::{LONG_POLL, LineClient, Poll, Random, Server, ServerBuilder, changed};
 
-use crate::Gauge;
+use crate::{Gauge, Limits, Times};
 use lines::Dialect;
 use managesieve::Scripts;
 use model::{MODEL, Model, PASSWORD};
 use pop3::Maildrop;
 use response::response;
+use timed::{NEIGHBOUR, Timed};
 use way::{PROXY, Way};
 
 /// The account whose sessions send anything.
@@ -50,7 +57,7 @@ const FUZZED: &str = "fuzz@example.org";
 const MEMORY_MAX: u64 = 256 << 20;
 
 /// The counts of the work.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Whole commands, transactions, or sessions of POP3 and ManageSieve.
     pub commands: usize,
@@ -58,10 +65,25 @@ pub struct Report {
     pub taken: usize,
     /// Bursts.
     pub bursts: usize,
-    /// The most memory over the rest, in bytes.
+    /// Connections of IMAP that were made inside TLS.
+    pub encrypted: usize,
+    /// The most memory over the rest that the server had at any moment, in bytes.
     pub memory: u64,
     /// Polls over 10 ms that a debug build logged. The machine's other work is in them.
     pub slow_polls: usize,
+    /// The neighbour's times, if they are judged.
+    pub times: Times,
+    /// Its times alone.
+    pub alone: Times,
+}
+
+impl Report {
+    /// A way for a client of IMAP, which is counted.
+    fn way(&mut self, random: &mut Random) -> Way {
+        let way = Way::pick_imap(random);
+        self.encrypted += usize::from(way.is_encrypted());
+        way
+    }
 }
 
 /// Which protocol a client speaks.
@@ -145,28 +167,37 @@ enum Waits {
 const TRIES: usize = 3;
 
 /// Plays this many commands of a seed against a server of its own. The error names what went wrong;
-/// the same seed does it again.
-pub fn play(binary: &str, seed: u64, commands: usize) -> Result<Report, String> {
-    let (mut report, mut polls) = play_once(binary, seed, commands)?;
+/// the same seed does it again. The times of a neighbour are judged if there are limits of them:
+/// for a release build.
+pub fn play(binary: &str, seed: u64, commands: usize, limits: Option<Limits>) -> Result<Report, String> {
+    let (mut report, mut polls) = play_once(binary, seed, commands, limits)?;
     for _ in 1..TRIES {
         if polls.is_empty() {
             break;
         }
-        let (next, again) = play_once(binary, seed, commands)?;
+        let (next, again) = play_once(binary, seed, commands, limits)?;
         report = next;
         polls.retain(|poll| again.iter().any(|other| other.task == poll.task));
     }
-    if polls.is_empty() { Ok(report) } else { Err(format!("polls of over 100 ms: {polls:?}")) }
+    let limit = if limits.is_some() { "10 ms" } else { "100 ms" };
+    if polls.is_empty() { Ok(report) } else { Err(format!("polls of over {limit}: {polls:?}")) }
 }
 
 /// The same once, with the long polls that were logged.
-fn play_once(binary: &str, seed: u64, commands: usize) -> Result<(Report, Vec<Poll>), String> {
+fn play_once(
+    binary: &str,
+    seed: u64,
+    commands: usize,
+    limits: Option<Limits>,
+) -> Result<(Report, Vec<Poll>), String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let config = folder.path().join("sessions.toml");
+    // Debug builds log polls of over 100 ms anyway.
+    let polls = if limits.is_some() { "long_polls = \"10 ms\"\n" } else { "" };
     // Hashing is not tested here.
     let text = format!(
-        "[log]\nlevel = \"warn\"\n[login]\nscram_iterations = 4096\nargon2_memory = \"7 MiB\"\nargon2_passes = 1\n\
-         plaintext = \"always\"\n[listen]\nproxy_networks = [\"{PROXY}\"]\n"
+        "[log]\nlevel = \"warn\"\n{polls}[login]\nscram_iterations = 4096\nargon2_memory = \"7 MiB\"\n\
+         argon2_passes = 1\nplaintext = \"always\"\n[listen]\nproxy_networks = [\"{PROXY}\"]\n"
     );
     std::fs::write(&config, text).map_err(|e| e.to_string())?;
     let builder = ServerBuilder::new(binary).arg("--config").arg(config.to_string_lossy());
@@ -174,8 +205,10 @@ fn play_once(binary: &str, seed: u64, commands: usize) -> Result<(Report, Vec<Po
     let listen =
         |builder: ServerBuilder, kind: &Kind| builder.listen(&format!("{}=127.0.0.1:0", kind.protocol()));
     let builder = Kind::ALL[3..].iter().fold(builder, listen);
-    let server = builder.listen("pop3s=127.0.0.1:0").listen("submissions=127.0.0.1:0").start();
-    for name in [FUZZED, MODEL, pop3::USER, managesieve::USER] {
+    let inside_tls = ["imaps", "pop3s", "submissions"];
+    let builder = inside_tls.iter().fold(builder, |b, name| b.listen(&format!("{name}=127.0.0.1:0")));
+    let server = builder.start();
+    for name in [FUZZED, MODEL, NEIGHBOUR, pop3::USER, managesieve::USER] {
         let arguments = ["account", "add", name, "--password-stdin", "--config", &config.to_string_lossy()];
         let added = server.command(&arguments, PASSWORD);
         if !added.status.success() {
@@ -183,7 +216,12 @@ fn play_once(binary: &str, seed: u64, commands: usize) -> Result<(Report, Vec<Po
         }
     }
     let mut random = Random::new(seed);
-    let outcome = rounds(&server, &mut random, commands);
+    // A thread of its own, whose priority may become lower.
+    let work = || rounds(&server, &mut random, commands, limits);
+    let outcome = match std::thread::scope(|scope| scope.spawn(work).join()) {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic),
+    };
     let panics = server.logged("panicked");
     match (outcome, panics.is_empty()) {
         (Ok(played), true) => Ok(played),
@@ -192,17 +230,24 @@ fn play_once(binary: &str, seed: u64, commands: usize) -> Result<(Report, Vec<Po
     }
 }
 
-fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<(Report, Vec<Poll>), String> {
+fn rounds(
+    server: &Server,
+    random: &mut Random,
+    commands: usize,
+    limits: Option<Limits>,
+) -> Result<(Report, Vec<Poll>), String> {
     let mut peers = Kind::ALL.map(|kind| Peer { kind, client: None, serial: 0, waits: Waits::Nothing });
     let (mut model, gauge) = (Model::start(server)?, Gauge::new(server.pid()));
     let mut models = Models::default();
     // What the grammar names most is there to begin with.
-    let mut first = login(server)?;
+    let mut first = login(server, Way::PLAIN)?;
     for name in ["a", "b", "a/b", "c/d/e"] {
         first.imap(&format!("CREATE {name}")).map_err(|e| e.to_string())?;
     }
     drop(first);
+    let timed = limits.map(|limits| Timed::start(server, gauge, limits)).transpose()?;
     let (rest, mut report) = (gauge.memory(), Report::default());
+    gauge.forget_peak().map_err(|e| format!("the server's peak of memory cannot be read: {e}"))?;
     while report.commands + report.bursts < commands {
         for peer in &mut peers {
             peer.send(server, random, &mut models, &mut report)?;
@@ -211,7 +256,10 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<(Repo
         for peer in &mut peers {
             report.taken += usize::from(peer.read()?);
         }
-        report.memory = report.memory.max(gauge.memory().saturating_sub(rest));
+        report.memory = report.memory.max(gauge.peak().saturating_sub(rest));
+        if let Some(fault) = timed.as_ref().and_then(Timed::fault) {
+            return Err(fault);
+        }
         if gauge.memory() == 0 {
             return Err("the server ended".into());
         }
@@ -223,6 +271,9 @@ fn rounds(server: &Server, random: &mut Random, commands: usize) -> Result<(Repo
         }
     }
     drop(peers);
+    if let Some(timed) = timed {
+        (report.times, report.alone) = timed.judge()?;
+    }
     model.compare_again(server)?;
     let check = server.command(&["check"], "");
     if !check.status.success() {
@@ -247,11 +298,11 @@ impl Peer {
         let (burst, bare) = (random.one_in(often), random.one_in(4));
         if burst {
             report.bursts += 1;
-            return self.burst(server, random, bare);
+            return self.burst(server, random, bare, report);
         }
         report.commands += 1;
         match self.kind {
-            Kind::Imap => self.command(server, random),
+            Kind::Imap => self.command(server, random, report),
             Kind::Pop3 => models.maildrop.session(server, random),
             Kind::Sieve => models.scripts.session(server, random),
             kind => {
@@ -262,7 +313,7 @@ impl Peer {
                         way.connect(server, kind.protocol()).map_err(|e| format!("{way:?}: {e}"))?,
                         kind,
                     )?,
-                    None => open(server, kind)?,
+                    None => open_by(connect(server, kind)?, kind)?,
                 };
                 if lines::transaction(&mut client, kind.dialect(), random)? {
                     self.client = Some(client);
@@ -273,13 +324,13 @@ impl Peer {
     }
 
     /// A whole command of IMAP; its answer is read later.
-    fn command(&mut self, server: &Server, random: &mut Random) -> Result<(), String> {
+    fn command(&mut self, server: &Server, random: &mut Random, report: &mut Report) -> Result<(), String> {
         let command = grammar::command(random);
         let mut client = match self.client.take() {
             Some(client) => client,
             // Most commands are of no use without a mailbox.
             None => {
-                let mut client = login(server)?;
+                let mut client = login(server, report.way(random))?;
                 client
                     .imap(random.pick(&["SELECT INBOX", "SELECT INBOX (CONDSTORE)", "NOOP"]))
                     .map_err(|e| e.to_string())?;
@@ -297,7 +348,13 @@ impl Peer {
     }
 
     /// Changed commands all at once, then the end of our side.
-    fn burst(&mut self, server: &Server, random: &mut Random, bare: bool) -> Result<(), String> {
+    fn burst(
+        &mut self,
+        server: &Server,
+        random: &mut Random,
+        bare: bool,
+        report: &mut Report,
+    ) -> Result<(), String> {
         let kind = self.kind;
         let inputs: Vec<Vec<u8>> = (0..1 + random.below(12))
             .map(|n| match kind {
@@ -316,8 +373,12 @@ impl Peer {
         let compressed = kind == Kind::Imap && random.one_in(4);
         let mut client = match self.client.take().filter(|_| !bare) {
             Some(client) => client,
+            None if kind == Kind::Imap && bare => {
+                report.way(random).connect(server, "imap").map_err(|e| format!("imap: {e}"))?
+            }
+            None if kind == Kind::Imap => login(server, report.way(random))?,
             None if bare || kind == Kind::Lmtp => connect(server, kind)?,
-            None => open(server, kind)?,
+            None => open_by(connect(server, kind)?, kind)?,
         };
         if compressed && !bare {
             let _ = client.send(b"z COMPRESS DEFLATE\r\n");
@@ -385,15 +446,7 @@ fn connect(server: &Server, kind: Kind) -> Result<LineClient, String> {
     LineClient::connect(server.address(protocol)).map_err(|e| format!("{protocol}: {e}"))
 }
 
-/// A client that may do what its protocol is for.
-fn open(server: &Server, kind: Kind) -> Result<LineClient, String> {
-    if kind == Kind::Imap {
-        return login(server);
-    }
-    open_by(connect(server, kind)?, kind)
-}
-
-/// The same, by a connection from which nothing was read.
+/// A client that may do what its protocol is for, by a connection from which nothing was read.
 fn open_by(mut client: LineClient, kind: Kind) -> Result<LineClient, String> {
     if kind.has_model() {
         let plain = STANDARD.encode(format!("\0{FUZZED}\0{PASSWORD}"));
@@ -423,13 +476,13 @@ fn open_by(mut client: LineClient, kind: Kind) -> Result<LineClient, String> {
     Ok(client)
 }
 
-fn login(server: &Server) -> Result<LineClient, String> {
-    let mut client = connect(server, Kind::Imap)?;
-    client.line().map_err(|e| format!("no greeting: {e}"))?;
-    let lines =
-        client.imap(&format!("LOGIN {FUZZED} \"{PASSWORD}\"")).map_err(|e| format!("no login: {e}"))?;
+/// A client of IMAP that has logged in.
+fn login(server: &Server, way: Way) -> Result<LineClient, String> {
+    let mut client = way.imap(server).map_err(|e| format!("IMAP, {way:?}: no greeting: {e}"))?;
+    let failed = |e: std::io::Error| format!("IMAP, {way:?}: no login: {e}");
+    let lines = client.imap(&format!("LOGIN {FUZZED} \"{PASSWORD}\"")).map_err(failed)?;
     match lines.last() {
         Some(line) if line.starts_with("t OK") => Ok(client),
-        last => Err(format!("no login: {last:?}")),
+        last => Err(format!("IMAP, {way:?}: no login: {last:?}")),
     }
 }

@@ -7,6 +7,10 @@
 //! of commands or bytes, it waits. An account's usage outlives its sessions, until its buckets are
 //! empty.
 //!
+//! An account may have limits of its own ([`OwnLimits`]) in place of the server's. They come with
+//! its record at each login ([`LimitedAccount`]), and with [`Accounts::renew`] when the record
+//! changes.
+//!
 //! Invariants: counting a command or bytes takes one read of the clock and one atomic
 //! operation. No lock is held over I/O. An account without a session and with empty buckets has no
 //! entry.
@@ -14,6 +18,7 @@
 //! [`Connection`]: crate::Connection
 
 mod copies;
+mod limit;
 pub(crate) mod rate;
 
 use std::collections::HashMap;
@@ -28,7 +33,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::copies::Copies;
 pub use self::copies::{COPIES_BYTES_MAX, Copier};
-use self::rate::{Bucket, DAY, HOUR, MINUTE, Rate};
+pub use self::limit::{AccountLimit, AccountLimits, LimitedAccount, OwnLimits};
+use self::rate::{Bucket, MINUTE, Rate};
 
 /// Most accounts that are kept before those without use are looked for.
 const KEPT_FIRST: usize = 256;
@@ -36,60 +42,6 @@ const KEPT_FIRST: usize = 256;
 /// The longest time for which a session waits before it checks again: limits may have been raised
 /// meanwhile.
 const CHECK_PAUSE: Duration = Duration::from_millis(500);
-
-/// Limits for each account; 0 means no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccountLimits {
-    /// Connections at once that have logged in.
-    pub connections: usize,
-    /// Commands a minute. More of them wait.
-    pub commands_per_minute: u64,
-    /// Messages that are submitted in an hour.
-    pub messages_per_hour: u64,
-    /// Messages that are submitted in a day.
-    pub messages_per_day: u64,
-    /// Recipients of submitted messages in an hour.
-    pub recipients_per_hour: u64,
-    /// Recipients of submitted messages in a day.
-    pub recipients_per_day: u64,
-    /// Messages to other domains in an hour that nobody submits: forwards, redirects, replies and
-    /// notifications of scripts.
-    pub sent_on_per_hour: u64,
-    /// The same limit for a day.
-    pub sent_on_per_day: u64,
-    /// Copies in an hour that groups make of the mail of one sender, here or elsewhere.
-    pub group_copies_per_hour: u64,
-    /// Bytes from the account's clients in an hour, before compression. More of them are read
-    /// slowly.
-    pub received_per_hour: u64,
-    /// Bytes to its clients in an hour, before compression. More of them are sent slowly.
-    pub sent_per_hour: u64,
-}
-
-/// Which bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccountLimit {
-    /// [`AccountLimits::connections`]
-    Connections,
-    /// [`AccountLimits::commands_per_minute`]
-    Commands,
-    /// [`AccountLimits::messages_per_hour`]
-    MessagesPerHour,
-    /// [`AccountLimits::messages_per_day`]
-    MessagesPerDay,
-    /// [`AccountLimits::recipients_per_hour`]
-    RecipientsPerHour,
-    /// [`AccountLimits::recipients_per_day`]
-    RecipientsPerDay,
-    /// [`AccountLimits::sent_on_per_hour`]
-    SentOnPerHour,
-    /// [`AccountLimits::sent_on_per_day`]
-    SentOnPerDay,
-    /// [`AccountLimits::received_per_hour`]
-    Received,
-    /// [`AccountLimits::sent_per_hour`]
-    Sent,
-}
 
 /// The bounds of submissions, in the order in which they are looked at.
 const SUBMISSIONS: [AccountLimit; 4] = [
@@ -101,40 +53,6 @@ const SUBMISSIONS: [AccountLimit; 4] = [
 
 /// The bounds of what is sent on, in the same way.
 const SENT_ON: [AccountLimit; 2] = [AccountLimit::SentOnPerHour, AccountLimit::SentOnPerDay];
-
-impl AccountLimit {
-    /// The setting of the configuration.
-    pub const fn setting(self) -> &'static str {
-        match self {
-            Self::Connections => "limits.account_connections",
-            Self::Commands => "limits.account_commands_per_minute",
-            Self::MessagesPerHour => "limits.submitted_messages_per_hour",
-            Self::MessagesPerDay => "limits.submitted_messages_per_day",
-            Self::RecipientsPerHour => "limits.submitted_recipients_per_hour",
-            Self::RecipientsPerDay => "limits.submitted_recipients_per_day",
-            Self::SentOnPerHour => "limits.sent_on_messages_per_hour",
-            Self::SentOnPerDay => "limits.sent_on_messages_per_day",
-            Self::Received => "limits.account_received_per_hour",
-            Self::Sent => "limits.account_sent_per_hour",
-        }
-    }
-
-    fn rate(self, limits: &AccountLimits) -> Rate {
-        let (count, period) = match self {
-            Self::Connections => (0, MINUTE),
-            Self::Commands => (limits.commands_per_minute, MINUTE),
-            Self::MessagesPerHour => (limits.messages_per_hour, HOUR),
-            Self::MessagesPerDay => (limits.messages_per_day, DAY),
-            Self::RecipientsPerHour => (limits.recipients_per_hour, HOUR),
-            Self::RecipientsPerDay => (limits.recipients_per_day, DAY),
-            Self::SentOnPerHour => (limits.sent_on_per_hour, HOUR),
-            Self::SentOnPerDay => (limits.sent_on_per_day, DAY),
-            Self::Received => (limits.received_per_hour, HOUR),
-            Self::Sent => (limits.sent_per_hour, HOUR),
-        };
-        Rate { count, period }
-    }
-}
 
 /// Why a message is not taken from an account, or not sent because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +89,9 @@ struct AccountUsages {
 struct Usage {
     inner: Arc<AccountsState>,
     name: String,
+    own: Mutex<OfRecord>,
+    /// The limits that hold: the server's, with the account's own in place of some.
+    limits: ArcSwap<AccountLimits>,
     connections: AtomicUsize,
     commands: Bucket,
     received: Bucket,
@@ -180,7 +101,14 @@ struct Usage {
     /// As [`SENT_ON`].
     sent_on: Mutex<[u64; 2]>,
     /// When each bound may be named in the log again.
-    logged: [AtomicU64; 10],
+    logged: [AtomicU64; AccountLimit::ALL.len()],
+}
+
+/// The limits that an account's record names.
+#[derive(Default)]
+struct OfRecord {
+    own: Option<Box<OwnLimits>>,
+    version: u64,
 }
 
 /// One session's part in its account: a connection, until it is dropped.
@@ -197,27 +125,31 @@ impl Accounts {
     /// Other bounds from now on, for sessions that are open too. The use under the old limits is
     /// forgotten.
     pub fn set(&self, limits: AccountLimits) {
-        let before = self.0.limits.swap(Arc::new(limits));
-        if *before == limits {
+        let limits = Arc::new(limits);
+        let before = self.0.limits.swap(Arc::clone(&limits));
+        if before == limits {
             return;
         }
         for usage in self.known().accounts.values() {
-            for bucket in [&usage.commands, &usage.received, &usage.sent] {
-                bucket.clear();
-            }
-            *lock(&usage.submitted) = [0; 4];
-            *lock(&usage.sent_on) = [0; 2];
+            usage.set_limits(&limits, lock(&usage.own).own.as_deref());
         }
         self.0.copies.clear();
     }
 
+    /// The record of an account has changed: its own limits hold from now on, for sessions that
+    /// are open too. If they are others than before, the use under the old ones is forgotten.
+    pub fn renew(&self, account: LimitedAccount<'_>) {
+        if let Some(usage) = self.known().accounts.get(&account.id) {
+            usage.take_own(account);
+        }
+    }
+
     /// A share for a session of this account that logs in from `peer`. `None` if it has reached
     /// its limit of connections, with a line in the log.
-    pub fn admit(&self, account: [u8; 16], name: &str, peer: IpAddr) -> Option<AccountShare> {
-        let max = self.0.limits.load().connections;
+    pub fn admit(&self, account: LimitedAccount<'_>, peer: IpAddr) -> Option<AccountShare> {
         let mut known = self.known();
-        known.forget_unused();
-        let usage = known.accounts.entry(account).or_insert_with(|| Usage::new(&self.0, name));
+        let usage = known.usage_of(account, &self.0);
+        let max = usage.limits.load().connections;
         // Only here the number rises, and the lock is held.
         if max > 0 && usage.connections.load(Ordering::Relaxed) >= max {
             usage.log(AccountLimit::Connections, max as u64, peer, "refused");
@@ -229,17 +161,13 @@ impl Accounts {
 
     /// Counts a message that the server itself sends to another domain because of this account.
     /// Counts nothing if one of the limits does not allow it.
-    pub fn send_on(&self, account: [u8; 16], name: &str) -> Result<(), SubmissionRefused> {
-        let limits = **self.0.limits.load();
+    pub fn send_on(&self, account: LimitedAccount<'_>) -> Result<(), SubmissionRefused> {
+        let server = self.0.limits.load();
+        let limits = account.own.map_or(**server, |own| own.over(&server));
         if SENT_ON.iter().all(|limit| limit.rate(&limits).count == 0) {
             return Ok(());
         }
-        let usage = {
-            let mut known = self.known();
-            known.forget_unused();
-            let usage = known.accounts.entry(account).or_insert_with(|| Usage::new(&self.0, name));
-            Arc::clone(usage)
-        };
+        let usage = Arc::clone(self.known().usage_of(account, &self.0));
         pour_all(&mut lock(&usage.sent_on), &SENT_ON, |limit| (limit.rate(&limits), 1))
     }
 
@@ -261,6 +189,14 @@ impl Accounts {
 }
 
 impl AccountUsages {
+    /// The usage of an account, under the limits that its record names.
+    fn usage_of(&mut self, account: LimitedAccount<'_>, inner: &Arc<AccountsState>) -> &Arc<Usage> {
+        self.forget_unused();
+        let usage = self.accounts.entry(account.id).or_insert_with(|| Usage::new(inner, account.name));
+        usage.take_own(account);
+        usage
+    }
+
     fn forget_unused(&mut self) {
         if self.accounts.len() < self.look_at.max(KEPT_FIRST) {
             return;
@@ -276,6 +212,8 @@ impl Usage {
         Arc::new(Self {
             inner: Arc::clone(inner),
             name: name.to_owned(),
+            own: Mutex::default(),
+            limits: ArcSwap::new(inner.limits.load_full()),
             connections: AtomicUsize::new(0),
             commands: Bucket::default(),
             received: Bucket::default(),
@@ -284,6 +222,30 @@ impl Usage {
             sent_on: Mutex::default(),
             logged: Default::default(),
         })
+    }
+
+    /// Takes the limits that the account's record names, unless the record is older than the one
+    /// known. Without a session an older one may be newer: that of an account which was restored.
+    fn take_own(&self, account: LimitedAccount<'_>) {
+        let mut known = lock(&self.own);
+        if account.version < known.version && self.connections.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        known.version = account.version;
+        if known.own.as_deref() != account.own {
+            known.own = account.own.map(|own| Box::new(*own));
+            self.set_limits(&self.inner.limits.load_full(), account.own);
+        }
+    }
+
+    /// Has these limits from now on. The use under the old ones is forgotten.
+    fn set_limits(&self, server: &Arc<AccountLimits>, own: Option<&OwnLimits>) {
+        self.limits.store(own.map_or_else(|| Arc::clone(server), |own| Arc::new(own.over(server))));
+        for bucket in [&self.commands, &self.received, &self.sent] {
+            bucket.clear();
+        }
+        *lock(&self.submitted) = [0; 4];
+        *lock(&self.sent_on) = [0; 2];
     }
 
     fn is_used(&self, now: u64) -> bool {
@@ -311,9 +273,14 @@ impl Usage {
         {
             return;
         }
-        let (account, address, limit) = (&self.name, peer.to_canonical(), limit.setting());
+        let (account, address) = (&self.name, peer.to_canonical());
+        let is_own = lock(&self.own).own.as_ref().is_some_and(|own| own.get(limit).is_some());
+        let (limit, remedy) = match is_own {
+            true => (limit.name(), "raise its own limit (`posthaste account set`)"),
+            false => (limit.setting(), "raise the setting and send SIGHUP"),
+        };
         tracing::warn!(account, %address, limit, allowed, outcome,
-            "an account is over a limit: check what its clients do, or raise the setting and send SIGHUP");
+            "an account is over a limit: check what its clients do, or {remedy}");
     }
 }
 
@@ -335,7 +302,7 @@ impl AccountShare {
     }
 
     fn pour(&self, limit: AccountLimit, amount: u64, peer: IpAddr) -> bool {
-        let rate = limit.rate(&self.0.inner.limits.load());
+        let rate = limit.rate(&self.0.limits.load());
         if rate.count == 0 {
             return false;
         }
@@ -348,10 +315,9 @@ impl AccountShare {
 
     /// Waits until the account is within the limit again. May be dropped at any time.
     pub async fn wait(&self, limit: AccountLimit) {
-        let inner = &self.0.inner;
-        let _waits = Waits::new(&inner.waiting);
+        let _waits = Waits::new(&self.0.inner.waiting);
         loop {
-            let rate = limit.rate(&inner.limits.load());
+            let rate = limit.rate(&self.0.limits.load());
             let Some(left) = self.0.bucket(limit).wait(rate, now()) else { return };
             tokio::time::sleep(left.min(CHECK_PAUSE)).await;
         }
@@ -360,7 +326,7 @@ impl AccountShare {
     /// Counts a message that the account submits to this many recipients: all of it, or nothing if
     /// one of the limits does not allow it. The log then says so.
     pub fn submit(&self, recipients: usize, peer: IpAddr) -> Result<(), SubmissionRefused> {
-        let limits = **self.0.inner.limits.load();
+        let limits = **self.0.limits.load();
         let counted = pour_all(&mut lock(&self.0.submitted), &SUBMISSIONS, |limit| {
             (limit.rate(&limits), amount(limit, recipients))
         });
@@ -451,8 +417,19 @@ mod tests {
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
+    /// An account without limits of its own.
+    fn plain(id: [u8; 16]) -> LimitedAccount<'static> {
+        LimitedAccount { id, name: "ana", own: None, version: 1 }
+    }
+
     fn admit(accounts: &Accounts, account: u8) -> Option<AccountShare> {
-        accounts.admit([account; 16], "ana", PEER)
+        accounts.admit(plain([account; 16]), PEER)
+    }
+
+    fn own(limits: &[(AccountLimit, u64)]) -> OwnLimits {
+        let mut own = OwnLimits::NONE;
+        limits.iter().for_each(|(limit, count)| own.set(*limit, Some(*count)));
+        own
     }
 
     #[test]
@@ -492,17 +469,62 @@ mod tests {
         let limits = AccountLimits { messages_per_hour: 1, sent_on_per_day: 2, ..AccountLimits::default() };
         let accounts = Accounts::new(limits);
         for _ in 0..2 {
-            accounts.send_on([1; 16], "ana").unwrap();
+            accounts.send_on(plain([1; 16])).unwrap();
         }
-        let refused = accounts.send_on([1; 16], "ana").unwrap_err();
+        let refused = accounts.send_on(plain([1; 16])).unwrap_err();
         assert_eq!((refused.limit, refused.count), (AccountLimit::SentOnPerDay, 2));
         assert_eq!(refused.limit.setting(), "limits.sent_on_messages_per_day");
-        accounts.send_on([2; 16], "bo").unwrap();
+        accounts.send_on(plain([2; 16])).unwrap();
         admit(&accounts, 1).unwrap().submit(1, PEER).unwrap();
         // It is kept without a session, and forgotten with other limits.
         let raised = AccountLimits { sent_on_per_day: 3, ..limits };
         accounts.set(raised);
-        accounts.send_on([1; 16], "ana").unwrap();
+        accounts.send_on(plain([1; 16])).unwrap();
+    }
+
+    #[test]
+    fn an_account_with_limits_of_its_own_has_those() {
+        let limits = AccountLimits { connections: 1, messages_per_day: 1, ..AccountLimits::default() };
+        let accounts = Accounts::new(limits);
+        let own = own(&[(AccountLimit::Connections, 2), (AccountLimit::SentOnPerHour, 1)]);
+        let ana = LimitedAccount { own: Some(&own), ..plain([1; 16]) };
+        let (one, _two) = (accounts.admit(ana, PEER).unwrap(), accounts.admit(ana, PEER).unwrap());
+        assert!(accounts.admit(ana, PEER).is_none());
+        let _other = admit(&accounts, 2).unwrap();
+        assert!(admit(&accounts, 2).is_none());
+        // Her other limits are the server's, and stay hers when those change.
+        one.submit(1, PEER).unwrap();
+        one.submit(1, PEER).unwrap_err();
+        accounts.set(AccountLimits { messages_per_day: 2, ..limits });
+        one.submit(1, PEER).unwrap();
+        one.submit(1, PEER).unwrap();
+        one.submit(1, PEER).unwrap_err();
+        assert!(accounts.admit(ana, PEER).is_none());
+        // The server has no limit for what it sends on for others.
+        accounts.send_on(ana).unwrap();
+        accounts.send_on(ana).unwrap_err();
+        for _ in 0..9 {
+            accounts.send_on(plain([2; 16])).unwrap();
+        }
+    }
+
+    #[test]
+    fn other_limits_of_an_account_hold_for_sessions_that_are_open() {
+        let accounts = Accounts::new(AccountLimits::default());
+        let share = admit(&accounts, 1).unwrap();
+        assert!((0..9).all(|_| !share.count_command(PEER)));
+        let own = own(&[(AccountLimit::Commands, 1)]);
+        let changed = LimitedAccount { own: Some(&own), version: 2, ..plain([1; 16]) };
+        accounts.renew(changed);
+        assert!(!share.count_command(PEER) && share.count_command(PEER));
+        // A login that read the record before the change.
+        let _late = admit(&accounts, 1).unwrap();
+        assert!(share.count_command(PEER));
+        accounts.renew(LimitedAccount { own: None, version: 3, ..changed });
+        assert!((0..9).all(|_| !share.count_command(PEER)));
+        // An account without a use is not noted for this.
+        accounts.renew(LimitedAccount { id: [2; 16], ..changed });
+        assert_eq!(accounts.known().accounts.len(), 1);
     }
 
     #[test]
@@ -510,10 +532,10 @@ mod tests {
         let limits = AccountLimits { messages_per_day: 3, ..AccountLimits::default() };
         let accounts = Accounts::new(limits);
         let name = |n: u64| [n.to_le_bytes(), [0; 8]].concat().try_into().unwrap();
-        let held = accounts.admit(name(0), "held", PEER).unwrap();
-        accounts.admit(name(1), "used", PEER).unwrap().submit(1, PEER).unwrap();
+        let held = accounts.admit(plain(name(0)), PEER).unwrap();
+        accounts.admit(plain(name(1)), PEER).unwrap().submit(1, PEER).unwrap();
         for n in 2..5000 {
-            accounts.admit(name(n), "quiet", PEER).unwrap();
+            accounts.admit(plain(name(n)), PEER).unwrap();
         }
         let known = accounts.known();
         assert!(known.accounts.len() <= KEPT_FIRST, "{}", known.accounts.len());

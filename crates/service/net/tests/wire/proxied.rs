@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use posthaste_net::{Accounts, Certificates, Connection, ConnectionLimits, Mode, Peers};
+use posthaste_net::{Accounts, Certificates, Connection, ConnectionLimits, LimitedAccount, Mode, Peers};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -169,7 +169,8 @@ async fn user(mut connection: Connection) {
         return;
     }
     connection.consume(100);
-    let share = Accounts::default().admit([1; 16], "ana", connection.peer().ip()).unwrap();
+    let ana = LimitedAccount { id: [1; 16], name: "ana", own: None, version: 1 };
+    let share = Accounts::default().admit(ana, connection.peer().ip()).unwrap();
     connection.belongs_to(share);
     connection.write_all_within(b"logged in", LONG).await.unwrap();
     echo(connection).await;

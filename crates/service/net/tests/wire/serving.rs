@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use posthaste_net::{Connection, ConnectionLimits, Mode, NetError};
+use posthaste_net::{Connection, ConnectionLimits, LoginEnd, Mode, NetError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::peer::{LONG, Server, echo, expect, noise, within};
 
@@ -85,6 +85,46 @@ async fn a_peer_that_does_not_read_runs_into_the_deadline() {
     )
     .await;
     assert!(matches!(found, Err(NetError::TimedOut(_))));
+}
+
+/// Whether the login ends before the answer or during it: it is longer than the kernel's buffers.
+#[tokio::test]
+async fn an_answer_that_nobody_reads_ends_with_the_login() {
+    let found = one(
+        |mut connection: Connection| async move {
+            let (end, ended) = watch::channel(false);
+            connection.ends_with(LoginEnd::new(ended));
+            let answer = async {
+                let chunk = vec![b'x'; 1 << 20];
+                for _ in 0..256 {
+                    connection.write_all_within(&chunk, LONG).await?;
+                }
+                Ok::<_, NetError>(())
+            };
+            let ends = async {
+                tokio::task::yield_now().await;
+                end.send_replace(true);
+            };
+            tokio::join!(answer, ends).0
+        },
+        async |_| {},
+    )
+    .await;
+    assert!(matches!(found, Err(NetError::LoginEnded)), "{found:?}");
+}
+
+/// A peer that reads learns why its session ends.
+#[tokio::test]
+async fn the_last_words_are_sent_after_the_login() {
+    let said = one(
+        |mut connection: Connection| async move {
+            connection.ends_with(LoginEnd::new(watch::channel(true).1));
+            connection.write_all_within(b"BYE", LONG).await
+        },
+        async |client| expect(client, b"BYE").await,
+    )
+    .await;
+    assert!(said.is_ok(), "{said:?}");
 }
 
 #[tokio::test]

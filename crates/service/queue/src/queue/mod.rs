@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_delivery::{Delivery, WorkFor, is_long};
+use posthaste_delivery::{Delivery, NewMessage, SummaryMemory, WorkFor, is_long};
 use posthaste_directory::unix_time;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet, Uid};
 use posthaste_net::freed_elsewhere;
@@ -176,11 +176,13 @@ impl Queue {
             false => WorkFor::SERVER,
         };
         let reserved = self.reserve(payer, size + records).await?;
-        let incoming = self.delivery.incoming_for(whose, message, Vec::new(), None).await?;
+        let message = NewMessage { bytes: message, flags: Vec::new(), date: None };
+        let (incoming, held) = self.delivery.incoming_held(whose, message, SummaryMemory::Last).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
         let messages = vec![incoming; parts.len()];
         let appended = self.destination().append(messages).await?;
+        drop(held);
         let now = unix_time::signed(self.store().unix_ms() / 1000);
         let mut items = Vec::with_capacity(parts.len());
         for (part, uid) in parts.into_iter().zip(&appended.uids) {

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use posthaste_net::copying;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
@@ -20,6 +21,9 @@ use crate::{Envelope, FieldChanges, Scan, Verdict};
 
 /// Octets of an answer: a few hundred symbols with their descriptions are 50 KiB.
 const ANSWER_MAX: usize = 4 << 20;
+/// An octet of an answer takes as long to read as so many octets to copy. So a session reads
+/// ordinary answers itself, and has those over 64 KiB read on another thread.
+const READING_COST: usize = 16;
 /// Characters of a reason that the client gets.
 const REASON_MAX: usize = 200;
 /// The port of rspamd's worker "normal".
@@ -115,7 +119,7 @@ impl Rspamd {
     pub async fn scan(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Scan, ScanError> {
         let asked = tokio::time::timeout(self.within, self.query(envelope, message)).await;
         let answer = asked.map_err(|_| ScanError::Late(self.endpoint.to_string()))??;
-        understood(&answer).map_err(|why| self.misunderstood(why))
+        parsed(answer).await.map_err(|why| self.misunderstood(why))
     }
 
     async fn query(&self, envelope: &Envelope<'_>, message: Bytes) -> Result<Bytes, ScanError> {
@@ -189,6 +193,11 @@ impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Reads the body of an answer, a long one on another thread.
+async fn parsed(answer: Bytes) -> Result<Scan, String> {
+    copying(answer.len().saturating_mul(READING_COST), move || understood(&answer)).await
 }
 
 /// Reads the body of an answer.

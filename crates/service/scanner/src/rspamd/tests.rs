@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::task::Poll;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -125,6 +126,25 @@ fn fields_come_in_every_form_there_is() {
     let out = String::from_utf8(fields.applied(&message, 0).to_vec()).unwrap();
     let added = "X-A: one\r\nX-B: two\r\nX-C: three\r\nX-C: four\r\nX-Spam: Yes\r\n";
     assert_eq!(out, format!("{added}X-Older: 3\r\n\r\n"));
+}
+
+/// It was read in one poll of the client's session. There is one other thread here, and it is
+/// busy: what needs it waits.
+#[test]
+fn a_long_answer_is_read_by_another_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || wait.recv());
+        for (octets, is_elsewhere) in [(50 << 10, false), (70 << 10, true)] {
+            let answer = format!(r#"{{"action":"no action","x":"{}"}}"#, "x".repeat(octets));
+            let mut reading = std::pin::pin!(parsed(Bytes::from(answer)));
+            let polled = std::future::poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
+            assert_eq!(polled.is_pending(), is_elsewhere, "{octets} octets");
+        }
+        go.send(()).unwrap();
+        busy.await.unwrap().unwrap();
+    });
 }
 
 #[test]

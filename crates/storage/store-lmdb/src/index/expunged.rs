@@ -50,6 +50,11 @@ impl ExpungedNote<'_> {
         modseq.ok_or_else(damaged("key of a note of expunges"))
     }
 
+    /// The bytes of its set as they are stored.
+    pub(crate) fn len(&self) -> usize {
+        self.value.len()
+    }
+
     /// The expunged UIDs.
     pub(crate) fn set(&self) -> Result<NumSet> {
         set_from(self.key, self.value)

@@ -69,6 +69,11 @@ pub(crate) fn first(index: &Index, txn: &RoTxn) -> Result<Option<RemovalNote>> {
     RemovalNote::from_record(key, value).map(Some)
 }
 
+/// Reduces a note to the messages whose summaries are not removed yet.
+pub(crate) fn leave(index: &Index, txn: &mut Writing, note: &RemovalNote, rest: &NumSet) -> Result<()> {
+    put(index, txn, note.mailbox, note.number, rest)
+}
+
 /// Removes a note whose summaries are all removed.
 pub(crate) fn forget(index: &Index, txn: &mut Writing, note: &RemovalNote) -> Result<()> {
     index.expunging.delete(txn, &numbered_key(note.mailbox, note.number)).indexed().map(drop)

@@ -3,7 +3,7 @@
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
-use posthaste_store::{Changes, MailboxHead, Result, Row, StoreError};
+use posthaste_store::{Changes, Loaded, MailboxHead, Result, Row, StoreError};
 
 use crate::index::heads::StoredHead;
 use crate::index::{Index, chunk, damaged, expunged, rows};
@@ -28,10 +28,40 @@ pub(crate) fn load(
     visit: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
 ) -> Result<MailboxHead> {
     let txn = index.read()?;
-    let stored = head_of(index, &txn, mailbox)?;
-    let mut slice = Vec::with_capacity(SLICE + chunk::ROWS_MAX);
+    let head = head_of(index, &txn, mailbox)?.head;
+    visit_rows(index, &txn, (mailbox, head.counts.messages), visit)?;
+    Ok(head)
+}
+
+/// [`load`], if there are at most this many messages.
+pub(crate) fn load_up_to(
+    index: &Index,
+    mailbox: MailboxId,
+    most: u32,
+    visit: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+) -> Result<Loaded> {
+    let txn = index.read()?;
+    let head = head_of(index, &txn, mailbox)?.head;
+    let messages = head.counts.messages;
+    if messages > most {
+        return Ok(Loaded::TooMany(messages));
+    }
+    visit_rows(index, &txn, (mailbox, messages), visit)?;
+    Ok(Loaded::All(head))
+}
+
+/// Streams the rows of a mailbox, whose head counts this many messages.
+fn visit_rows(
+    index: &Index,
+    txn: &RoTxn,
+    (mailbox, messages): (MailboxId, u32),
+    visit: &mut (dyn for<'r> FnMut(&'r [Row]) + Send),
+) -> Result<()> {
+    let messages = messages as usize;
+    // A small mailbox needs no whole slice.
+    let mut slice = Vec::with_capacity(messages.min(SLICE + chunk::ROWS_MAX));
     let mut count = 0;
-    for chunk in rows::chunks(index, &txn, mailbox)? {
+    for chunk in rows::chunks(index, txn, mailbox)? {
         chunk?.add_rows(&mut slice)?;
         if slice.len() >= SLICE {
             count += slice.len();
@@ -40,13 +70,13 @@ pub(crate) fn load(
         }
     }
     // A flipped bit in a key moves a chunk to another mailbox.
-    if count + slice.len() != stored.head.counts.messages as usize {
+    if count + slice.len() != messages {
         return Err(StoreError::Corrupt(format!("rows of mailbox {mailbox}: some are missing")));
     }
     if !slice.is_empty() {
         visit(&slice);
     }
-    Ok(stored.head)
+    Ok(())
 }
 
 /// The changes after a mod-sequence.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use posthaste_mail_model::{BodyId, MailboxId};
+use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Report, Result};
 
 use super::holders::{Holder, last_holders};
@@ -15,7 +15,6 @@ use crate::index::heads::StoredHead;
 use crate::index::{Index, Writing, expunged, expunging, links, rows, summaries};
 use crate::log::PackBytes;
 use crate::log::record::body_record_len;
-use crate::writer::apply::Apply;
 
 /// Messages removed at a time. Copies that link to them get summaries of their own, and count
 /// towards the limit of the round: a message may have many copies.
@@ -27,17 +26,24 @@ const DETACHED_LEN: usize = 2 << 10;
 /// Notes of expunges kept for each mailbox. A client that missed more than 4,096 expunging
 /// commits gets the difference by UIDs instead.
 const NOTES_MAX: usize = 4_096;
+/// Bytes of a mailbox's notes of expunges that are kept. A client that comes back has all those
+/// since its last visit put together at once. A note may have a range for every second message.
+const NOTES_LEN_MAX: usize = 256 << 10;
 
 /// Removes at most `limit` summaries and finished notes.
-pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &mut Report) -> Result<()> {
-    let (index, txn) = (apply.index, &mut apply.txn);
+pub(super) fn remove_expunged(
+    index: &Index,
+    txn: &mut Writing,
+    limit: usize,
+    report: &mut Report,
+) -> Result<()> {
     let (mut dead, mut shortened) = (BTreeMap::new(), BTreeSet::new());
     let (mut left, mut room) = (limit, limit.saturating_mul(DETACHED_LEN));
     while left > 0 {
         let Some(note) = expunging::first(index, txn)? else { break };
         let mailbox = note.mailbox;
         let found = last_holders(index, txn, mailbox, &note.set, left)?;
-        let (mut swept, is_rest) = (0, found.len() < left);
+        let (mut swept, mut lowest, is_rest) = (0, None, found.len() < left);
         for some in found.rchunks(AT_ONCE) {
             if left == 0 {
                 break;
@@ -53,12 +59,19 @@ pub(super) fn remove_expunged(apply: &mut Apply<'_, '_>, limit: usize, report: &
             remove(index, txn, mailbox, some, &mut dead, report)?;
             left = left.saturating_sub(some.len() + detached.copies);
             swept += some.len();
+            lowest = uids.first().copied();
         }
         report.examined += swept as u64 + 1;
         // Swept messages are no longer found. The note stays until none of its messages is found.
         if is_rest && swept == found.len() {
             finish_note(index, txn, &note)?;
             shortened.insert(mailbox);
+        } else if let Some(lowest) = lowest
+            && note.set.ranges().len() > 1
+        {
+            // Else each round would look for all messages that earlier rounds swept.
+            let rest = note.set.difference(&NumSet::range(lowest, u32::MAX));
+            expunging::leave(index, txn, &note, &rest)?;
         }
         // The limit applies to notes, too: a mailbox may have any number of notes of one message,
         // or of no message.
@@ -122,29 +135,43 @@ fn finish_note(index: &Index, txn: &mut Writing, note: &expunging::RemovalNote) 
     expunged::forget_all(index, txn, note.mailbox)
 }
 
-/// Limits a mailbox's notes of expunges to [`NOTES_MAX`]: if there are more, the older half is
-/// removed.
+/// Limits a mailbox's notes of expunges to [`NOTES_MAX`], and to [`NOTES_LEN_MAX`] bytes: if
+/// there is more, the older half is removed.
 fn forget_old_expunges(index: &Index, txn: &mut Writing, mailbox: MailboxId) -> Result<()> {
-    let mut modseqs = Vec::new();
+    let mut notes = Vec::new();
     for note in expunged::notes(index, txn, mailbox)? {
-        modseqs.push(note?.modseq()?);
+        let note = note?;
+        notes.push((note.modseq()?, note.len()));
     }
-    if modseqs.len() <= NOTES_MAX {
-        return Ok(());
-    }
+    let of_count = if notes.len() > NOTES_MAX { notes.len() / 2 + 1 } else { 0 };
+    let old = of_count.max(beyond_len(&notes));
+    let Some(&(forgotten, _)) = old.checked_sub(1).and_then(|last| notes.get(last)) else { return Ok(()) };
     let Some(stored) = index.head(txn, mailbox)? else { return Ok(()) };
-    let Some(forgotten) = modseqs.get(modseqs.len() / 2).copied() else { return Ok(()) };
     expunged::forget_upto(index, txn, mailbox, forgotten)?;
     index.put_head(txn, mailbox, &StoredHead { forgotten, ..stored })
 }
 
+/// How many of the first notes to remove, of notes with these bytes: none unless all are longer
+/// than [`NOTES_LEN_MAX`].
+fn beyond_len(notes: &[(ModSeq, usize)]) -> usize {
+    let sums = notes.iter().rev().scan(0_usize, |sum, (_, len)| {
+        *sum += len;
+        Some(*sum)
+    });
+    let kept = sums.take_while(|sum| *sum <= NOTES_LEN_MAX / 2).count();
+    let all: usize = notes.iter().map(|(_, len)| len).sum();
+    if all > NOTES_LEN_MAX { notes.len() - kept } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
-    use posthaste_mail_model::{Id, ModSeq};
+    use posthaste_mail_model::Id;
     use posthaste_store::StoreError;
 
     use super::*;
+    use crate::index::checksum::seed;
     use crate::index::logged::Logged;
+    use crate::index::summaries::record::{Arrival, put_summary};
 
     const MAILBOX: MailboxId = MailboxId(Id::from_bytes([7; 16]));
 
@@ -192,5 +219,56 @@ mod tests {
             matches!(outcome, Err(StoreError::Corrupt(why)) if why.contains("key of a note of expunges"))
         );
         assert_eq!(count(&index, &txn), NOTES_MAX as u64 + 1);
+    }
+
+    /// Every second UID, from the first on.
+    fn odd(count: u32) -> NumSet {
+        NumSet::from_ranges((0..count).map(|n| (2 * n + 1, 2 * n + 1)))
+    }
+
+    /// Else each round looks for all messages that earlier rounds swept, and the commits of all
+    /// accounts wait. A user may have expunged every second message of a large mailbox.
+    #[test]
+    fn a_note_shrinks_with_each_round() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = index(dir.path(), std::iter::empty());
+        let mut txn = index.write().unwrap();
+        let body = BodyId(Id::from_bytes([9; 16]));
+        let arrival = Arrival { body, saved: 0, created: ModSeq::ZERO };
+        let mut record = Vec::new();
+        for uid in odd(500).iter() {
+            put_summary(&mut record, seed(MAILBOX.0), uid, arrival, &[7]);
+            summaries::put(&index, &mut txn, MAILBOX, uid, &record).unwrap();
+        }
+        let modseq = ModSeq::new(1).unwrap();
+        expunging::note(&index, &mut txn, MAILBOX, modseq, &odd(500)).unwrap();
+        for left in [500, 400, 300, 200, 100, 0] {
+            let note = expunging::first(&index, &txn).unwrap().unwrap();
+            assert_eq!(note.set.count(), left);
+            remove_expunged(&index, &mut txn, 100, &mut Report::default()).unwrap();
+        }
+        assert!(expunging::is_empty(&index, &txn).unwrap());
+        assert_eq!(summaries::count(&index, &txn).unwrap(), 0);
+    }
+
+    /// Else one client that comes back has millions of ranges put together.
+    #[test]
+    fn notes_are_bounded_by_their_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = index(dir.path(), std::iter::empty());
+        let mut txn = index.write().unwrap();
+        for modseq in 1..=10 {
+            expunged::note(&index, &mut txn, MAILBOX, ModSeq::new(modseq).unwrap(), &odd(20_000)).unwrap();
+        }
+        forget_old_expunges(&index, &mut txn, MAILBOX).unwrap();
+        // Each has some 40,000 bytes.
+        assert_eq!(count(&index, &txn), 3);
+        assert_eq!(index.head(&txn, MAILBOX).unwrap().unwrap().forgotten.value(), 7);
+        // One that alone is too long is forgotten at once.
+        let modseq = ModSeq::new(11).unwrap();
+        expunged::note(&index, &mut txn, MAILBOX, modseq, &odd(200_000)).unwrap();
+        forget_old_expunges(&index, &mut txn, MAILBOX).unwrap();
+        assert_eq!(count(&index, &txn), 0);
+        assert_eq!(index.head(&txn, MAILBOX).unwrap().unwrap().forgotten, modseq);
     }
 }

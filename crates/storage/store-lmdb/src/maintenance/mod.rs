@@ -98,7 +98,7 @@ pub(crate) fn round(writer: &mut Writer<'_>, prepared: &PreparedRound) -> Result
             let mut report = Report::default();
             let limit = shared.round_messages;
             if !count_copies(apply, limit, &mut report)? {
-                remove_expunged(apply, limit, &mut report)?;
+                remove_expunged(apply.index, &mut apply.txn, limit, &mut report)?;
             }
             Ok((report, IndexCommit::Now))
         });

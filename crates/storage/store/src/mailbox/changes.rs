@@ -5,6 +5,7 @@ use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Uid};
 
 use super::draft::{Arrival, Draft, size_of};
 use super::slots::Slots;
+use super::state::Unrefused;
 use super::{Destination, Expunged, FlagsStored, IncomingMessage, Mailbox};
 use crate::change::{Appended, Content, FlagChange};
 use crate::error::Result;
@@ -138,6 +139,8 @@ impl Mailbox {
         message: IncomingMessage,
     ) -> Result<Option<Uid>> {
         let (now, message) = (self.state.context.unix_s(), [message]);
+        // Nor does the memory for rows.
+        let _unrefused = Unrefused::of(&self.state);
         let resolve = move |draft: &mut Draft, view: &View| {
             if view.head().uid_next != uid_next || view.row_of_uid(replaced).is_none() {
                 return Ok(None);

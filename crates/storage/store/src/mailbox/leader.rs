@@ -257,6 +257,8 @@ impl MailboxState {
                 continue;
             }
             let Some((commit, next)) = draft.finish() else { return Ok(base) };
+            // Until the next state is published.
+            let _growth = self.reserve_growth(&next)?;
             match self.context.engine.commit(commit).await {
                 Ok(CommitOutcome::Done) => return Ok(self.publish(next)),
                 Ok(CommitOutcome::Conflict) => {}
@@ -350,7 +352,7 @@ impl Failure {
     /// Whether a single change may be the cause: the others are then tried without it.
     fn may_be_of_one(&self) -> bool {
         match self {
-            // Deliveries need no rows.
+            // Deliveries need no rows, and a part of the memory is for them.
             Self::OriginalGone | Self::Store(StoreError::TooManyOpen) => true,
             Self::Store(error) => !error.is_temporary() && !matches!(error, StoreError::NoMailbox(_)),
         }

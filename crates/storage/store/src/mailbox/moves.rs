@@ -209,6 +209,7 @@ impl CopyOrMove {
             let sources = self.sources(view, uids).await?;
             let (enters, copied) = self.entering(Arc::new(sources)).await?;
             let Some((commit, target)) = enters.finish() else { return Ok(copied) };
+            let _growth = self.target.reserve_growth(&target)?;
             match self.target.context.engine.commit(commit).await {
                 Ok(CommitOutcome::Done) => {
                     self.target.publish(target);
@@ -313,6 +314,7 @@ impl CopyOrMove {
         let (Some((enters, target)), Some((leaves, source))) = (enters.finish(), leaves.finish()) else {
             return Ok(None);
         };
+        let _growth = self.target.reserve_growth(&target)?;
         match self.source.context.engine.commit_pair([enters, leaves]).await {
             Ok(CommitOutcome::Done) => {}
             Ok(CommitOutcome::Conflict) => return Ok(None),
@@ -326,12 +328,14 @@ impl CopyOrMove {
     async fn across_apart(&self, messages: Arc<dyn EnteringMessages>) -> Result<Option<Moved>> {
         let (enters, copied) = self.entering(messages).await?;
         let Some((commit, target)) = enters.finish() else { return Ok(None) };
+        let growth = self.target.reserve_growth(&target)?;
         match self.target.context.engine.commit(commit).await {
             Ok(CommitOutcome::Done) => {}
             Ok(CommitOutcome::Conflict) => return Ok(None),
             Err(error) => return Err(self.target.failed(error)),
         }
         self.target.publish(target);
+        drop(growth);
         let expunged = self.source.expunge_led(&copied.source, self.unchanged_since, self.begun).await?;
         if expunged.uids == copied.source {
             return Ok(Some(Moved { copied, expunged }));

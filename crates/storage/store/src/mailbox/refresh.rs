@@ -13,11 +13,11 @@ use super::leader::impossible;
 use super::requester::Requester;
 use super::{Mailbox, MailboxState};
 use crate::backoff::Backoff;
-use crate::engine::{Changes, Engine, Epoch};
+use crate::engine::{Changes, Engine, Epoch, Loaded};
 use crate::error::{Result, StoreError};
 use crate::head::MailboxHead;
 use crate::offload::{Place, is_large};
-use crate::open_views::{CountedRows, RowsFor};
+use crate::open_views::{CountedRows, RowsFor, UNCOUNTED};
 use crate::view::{View, ViewBuilder};
 
 impl Mailbox {
@@ -27,7 +27,9 @@ impl Mailbox {
     pub(crate) async fn open(state: Arc<MailboxState>, account: Option<AccountId>) -> Result<Arc<Self>> {
         let requester = Requester::of(account);
         if let Some(mailbox) = Self::opened(&state, &requester)? {
-            mailbox.current().await?;
+            if !mailbox.is_known_current()? {
+                state.newest(&requester).await?;
+            }
             return Ok(mailbox);
         }
         state.enqueue(&requester, |_| Ok(()), Needs::Rows, 0).await?;
@@ -57,11 +59,15 @@ impl Mailbox {
     /// The newest view, if it is known without reading the head: then nobody else may have changed
     /// the mailbox.
     pub fn known_current(&self) -> Result<Option<Arc<View>>> {
+        Ok(self.is_known_current()?.then(|| self.view()))
+    }
+
+    /// Whether [`Self::known_current`] has a view.
+    fn is_known_current(&self) -> Result<bool> {
         if self.is_deleted() {
             return Err(StoreError::NoMailbox(self.id()));
         }
-        let is_known = self.state.is_checked(self.state.context.engine.epoch());
-        Ok(is_known.then(|| self.view()))
+        Ok(self.state.is_checked(self.state.context.engine.epoch()))
     }
 }
 
@@ -211,17 +217,23 @@ impl MailboxState {
         let (engine, id) = (&self.context.engine, self.id);
         // An engine on other machines waits for them, and reads with pauses.
         let is_here = engine.epoch().is_some();
-        if is_here || rows.may_be_refused() {
-            let heads = engine.heads(&[id]).await?;
-            let messages = heads.first().and_then(Option::as_ref).map_or(0, |head| head.counts.messages);
-            // Before anything large is allocated.
-            rows.reserve(messages)?;
-            if is_here && is_large(u64::from(messages) / ROWS_OF_A_STEP) {
-                let (engine, runtime) = (Arc::clone(engine), Handle::current());
-                let work = move || runtime.block_on(load(&*engine, id));
-                // Boxed: nearly no mailbox is large.
-                return Box::pin(self.run_large(work)).await?;
-            }
+        if !is_here && !rows.may_be_refused() {
+            return load(&**engine, id).await;
+        }
+        let mut builder = ViewBuilder::new();
+        let read = engine.load_up_to(id, UNCOUNTED, &mut |rows| builder.push_rows(rows)).await?;
+        let messages = match read {
+            // Most mailboxes are small, and take no memory that has a bound.
+            Loaded::All(head) => return Ok(view_of(builder, head, id)),
+            Loaded::TooMany(messages) => messages,
+        };
+        // Before anything large is allocated.
+        rows.reserve(messages)?;
+        if is_here && is_large(u64::from(messages) / ROWS_OF_A_STEP) {
+            let (engine, runtime) = (Arc::clone(engine), Handle::current());
+            let work = move || runtime.block_on(load(&*engine, id));
+            // Boxed: nearly no mailbox is large.
+            return Box::pin(self.run_large(work)).await?;
         }
         load(&**engine, id).await
     }
@@ -233,12 +245,17 @@ const ROWS_OF_A_STEP: u64 = 6;
 async fn load(engine: &dyn Engine, id: MailboxId) -> Result<View> {
     let mut builder = ViewBuilder::new();
     let head = engine.load(id, &mut |rows| builder.push_rows(rows)).await?;
+    Ok(view_of(builder, head, id))
+}
+
+/// The view of rows that were read, with the head that was stored beside them.
+fn view_of(builder: ViewBuilder, head: MailboxHead, id: MailboxId) -> View {
     let counts = head.counts;
     let view = builder.finish(head);
     if view.counts() != counts {
         tracing::error!(mailbox = %id, stored = ?counts, rows = ?view.counts(), "the stored counts of a mailbox are wrong: run `posthaste check`");
     }
-    Ok(view)
+    view
 }
 
 /// The view after changes; `None` if they are incomplete or do not match the counts that came with

@@ -88,6 +88,15 @@ pub(super) struct Published {
     pub rows: CountedRows,
 }
 
+/// Rows that count before they are published. They do not if this is dropped before.
+pub(super) struct Growth(Arc<Published>);
+
+impl Drop for Growth {
+    fn drop(&mut self) {
+        self.0.rows.set(self.0.view.load().exists());
+    }
+}
+
 impl MailboxState {
     /// The state of a mailbox before its first read.
     pub fn new(context: Arc<Context>, id: MailboxId) -> Self {
@@ -124,16 +133,29 @@ impl MailboxState {
         Requester::of(account).place(self.id)
     }
 
-    /// The memory of rows that are read now. The caller must lead.
-    pub(super) fn rows_to_read(&self) -> CountedRows {
-        let reader = match *self.led_for.lock() {
+    /// For whom the leader's change takes memory of rows. The caller must lead.
+    fn reader(&self) -> RowsFor {
+        match *self.led_for.lock() {
             // A mailbox that no user has, as the queue's.
             _ if self.unlimited.load(Ordering::Relaxed) => RowsFor::Anyone,
             _ if self.unrefused.load(Ordering::Acquire) > 0 => RowsFor::Anyone,
             Some(account) => RowsFor::Account(account),
             None => RowsFor::Server,
-        };
-        CountedRows::new(&self.context.open_views, self.id, reader)
+        }
+    }
+
+    /// The memory of rows that are read now. The caller must lead.
+    pub(super) fn rows_to_read(&self) -> CountedRows {
+        CountedRows::new(&self.context.open_views, self.id, self.reader())
+    }
+
+    /// Counts the rows of the next state, if they are more, and sessions have the mailbox open.
+    /// The result is held until that state is published. `TooManyOpen` if there is no room. The
+    /// caller must lead.
+    pub(super) fn reserve_growth(&self, next: &Base) -> Result<Option<Growth>> {
+        let (Base::View(next), Some(published)) = (next, self.published.get()) else { return Ok(None) };
+        let counts = published.rows.grow(next.exists(), self.reader())?;
+        Ok(counts.then(|| Growth(Arc::clone(published))))
     }
 
     /// The memory of the rows, if they are known.
@@ -227,12 +249,12 @@ impl MailboxState {
     pub fn memory_bytes(&self) -> usize {
         /// The memory of a keyword besides its text.
         const KEYWORD: usize = 32;
-        let rest = match self.base() {
-            None => 0,
-            Some(Base::View(view)) => view.memory_bytes(),
-            Some(Base::Head(head)) => {
-                head.keywords.keywords().iter().map(|keyword| KEYWORD + keyword.as_str().len()).sum()
-            }
+        let of_head = |head: &MailboxHead| -> usize {
+            head.keywords.keywords().iter().map(|keyword| KEYWORD + keyword.as_str().len()).sum()
+        };
+        let rest = match self.published.get() {
+            Some(published) => published.view.load().memory_bytes(),
+            None => self.head.lock().as_ref().map_or(0, of_head),
         };
         std::mem::size_of::<Self>() + rest
     }

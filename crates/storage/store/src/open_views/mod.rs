@@ -11,15 +11,21 @@
 //! it open. A mailbox that alone is larger than such a share counts for no account. It has to be
 //! opened while there is room: its mail could not be read in any other way.
 //!
+//! A mailbox that sessions have open grows within the same limits: new messages count before they
+//! are stored. Without room, a session's APPEND, COPY or MOVE fails for now. A delivery may take
+//! the part that sessions leave. Beyond that it is deferred, and its sender tries again. Once the
+//! sessions have closed the mailbox, its mail needs no room.
+//!
 //! What is never refused:
 //! - The first messages of a mailbox do not count, so a small mailbox is always opened.
-//! - A mailbox that grows while it is open counts its growth. The limits of its account bound it.
+//! - A mailbox that no session has open counts its growth. It can be evicted.
+//! - Rows that another process or node has added count.
 //! - A mailbox that is open and has to be read again counts as it did.
 //! - A mailbox that no user has, and work of the server with one mailbox at a time: the rows
 //!   count, and may exceed the bytes ([`RowsFor::Anyone`]).
 //!
 //! The cost: an opening and a change of the number of messages take a lock of the mailbox alone,
-//! and add to two numbers. An opening that has no room looks at all mailboxes that count. Then it
+//! and add to a few numbers. What has no room looks at all mailboxes that count. Then it
 //! evicts some more than it needs, so that the next one finds room. Nothing is done for each
 //! message.
 
@@ -37,7 +43,7 @@ pub(crate) use rows::{Admitted, CountedRows};
 
 /// Messages of each mailbox that do not count. They take 29 KB. With ten times as many, those of
 /// 16,000 connections would take 4.6 GB.
-const UNCOUNTED: u32 = if cfg!(test) { 10 } else { 1000 };
+pub(crate) const UNCOUNTED: u32 = if cfg!(test) { 10 } else { 1000 };
 
 /// The divisor of the bytes that gives the part which sessions leave to the server.
 const SERVER_DIVISOR: u64 = 8;
@@ -102,11 +108,11 @@ pub(crate) struct OpenViews {
     large: Mutex<HashMap<MailboxId, u32>>,
     /// Mailboxes that may be evicted.
     cached: OnceLock<Weak<dyn EvictableMailboxes>>,
-    /// Openings that were refused.
+    /// Openings and new messages that were refused.
     refused: AtomicU64,
 }
 
-/// The bytes that an opening lacks.
+/// The bytes that an opening, or the growth of an open mailbox, lacks.
 struct Lacking {
     /// Of all mailboxes together.
     all: u64,
@@ -167,7 +173,7 @@ impl OpenViews {
         }
     }
 
-    /// Attempts an opening. As long as it lacks something, mailboxes are evicted for it.
+    /// Attempts to reserve memory. As long as something lacks, mailboxes are evicted for it.
     fn with_room<T>(&self, mailbox: MailboxId, mut attempt: impl FnMut() -> Result<T, Lacking>) -> Result<T> {
         for left in (0..ATTEMPTS).rev() {
             match attempt() {
@@ -190,12 +196,12 @@ impl OpenViews {
         true
     }
 
-    /// The error of an opening that has no room.
+    /// The error of an opening, or of new messages, that have no room.
     fn refusal(&self, mailbox: MailboxId) -> StoreError {
         let times = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         // A client may try again and again: the log gets few lines.
         if times.is_power_of_two() {
-            tracing::warn!(%mailbox, times, "a mailbox was not opened: too many messages are in open mailboxes");
+            tracing::warn!(%mailbox, times, "a mailbox was not opened, or an open one got no messages: too many messages are in open mailboxes");
         }
         StoreError::TooManyOpen
     }

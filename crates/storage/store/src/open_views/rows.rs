@@ -197,6 +197,44 @@ impl CountedRows {
         })
     }
 
+    /// Counts this many messages from now on, if they are more than are known. They are about to
+    /// be stored. If the result is true, the caller must call [`Self::set`] afterwards, also if
+    /// they were not stored. The caller must lead.
+    ///
+    /// Rows of a mailbox that no session has open are not refused: they can be evicted, and the
+    /// cache has a bound of its own.
+    pub fn grow(&self, messages: u32, reader: RowsFor) -> Result<bool> {
+        let Some(most) = self.views.most_for(reader) else { return Ok(false) };
+        let (before, bytes) = (self.all.bytes(), bytes_of(messages));
+        if bytes <= before || self.openings.lock().sessions == 0 {
+            return Ok(false);
+        }
+        if bytes - before > most {
+            // No eviction would help.
+            return Err(self.views.refusal(self.mailbox));
+        }
+        self.views.with_room(self.mailbox, || self.try_grow(bytes, (reader, most)))?;
+        self.note(before);
+        Ok(true)
+    }
+
+    fn try_grow(&self, bytes: u64, (reader, most): (RowsFor, u64)) -> Result<(), Lacking> {
+        let openings = self.openings.lock();
+        let (more, in_share) = (bytes.saturating_sub(self.all.bytes()), self.views.in_share(bytes));
+        let own = openings.own.as_ref();
+        // The share of an account bounds what its own sessions add.
+        let bounded = own.filter(|own| reader == RowsFor::Account(own.account)).map(|own| &own.part);
+        let lacks_own = |own: &Part| own.lacks(in_share.saturating_sub(own.bytes()), self.views.share);
+        let own_lacks = bounded.map_or(0, lacks_own);
+        if own_lacks == 0 && self.all.add_within(more, most) {
+            if let Some(own) = own {
+                own.part.set(in_share);
+            }
+            return Ok(());
+        }
+        Err(Lacking { all: self.all.lacks(more, most), own: own_lacks, account: openings.account() })
+    }
+
     /// A session of this account opens the mailbox, whose rows are known. They count for the
     /// account, unless another one has the mailbox open. `TooManyOpen` if no session has it open,
     /// and this one could not have read the rows. After an admission the caller must call

@@ -168,9 +168,13 @@ impl Store {
     fn state(&self, id: MailboxId) -> Arc<MailboxState> {
         let new = || Arc::new(MailboxState::new(Arc::clone(&self.shared.context), id));
         let mut mailboxes = self.shared.mailboxes.lock();
+        let state = mailboxes.get_or_insert_with(id, new);
+        if !state.is_deleted() {
+            return state;
+        }
         // An id is never assigned twice, but a node may have looked up a mailbox before its
         // database showed it.
-        mailboxes.remove_if(&id, |state| state.is_deleted());
+        mailboxes.remove_if(&id, |_| true);
         mailboxes.get_or_insert_with(id, new)
     }
 
@@ -180,7 +184,9 @@ impl Store {
         let bytes = state.memory_bytes();
         let evicted = {
             let mut mailboxes = self.shared.mailboxes.lock();
-            mailboxes.remove_if(&state.id(), |known| Arc::ptr_eq(known, state) && state.is_deleted());
+            if state.is_deleted() {
+                mailboxes.remove_if(&state.id(), |known| Arc::ptr_eq(known, state));
+            }
             mailboxes.set_bytes(&state.id(), bytes);
             mailboxes.evict(is_held)
         };

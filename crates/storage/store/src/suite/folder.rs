@@ -11,7 +11,7 @@ use posthaste_mail_model::{BodyId, Flag, FlagSet, Keyword, MailboxId, ModSeq, Nu
 
 use super::{Seeded, new_body_id};
 use crate::change::{CommitOutcome, Content, ExpungedUids, MailboxCommit, NewMessage};
-use crate::engine::{Engine, Unreadable};
+use crate::engine::{Engine, Loaded, Unreadable};
 use crate::head::MailboxHead;
 use crate::row::Row;
 use crate::view::{View, ViewBuilder};
@@ -190,6 +190,10 @@ impl Folder {
         assert_eq!(loaded.head(), self.view.head());
         let rows = |view: &View| view.rows(&view.all()).map(|(_, row)| *row).collect::<Vec<_>>();
         assert!(rows(&loaded) == rows(&self.view), "the rows of {} are other than they should be", self.id);
+        assert!(self.load_up_to(self.view.exists()).await == rows(&self.view), "the same in one go");
+        if let Some(fewer) = self.view.exists().checked_sub(1) {
+            assert!(self.load_up_to(fewer).await.is_empty(), "{} has more messages", self.id);
+        }
         let all = NumSet::range(1, u32::MAX);
         assert!(
             self.summaries(&all).await == self.expected_summaries(&all),
@@ -200,6 +204,18 @@ impl Folder {
             let bytes = self.engine.read_body(kept.body, 0..u64::MAX).await.unwrap();
             assert!(bytes == kept.bytes, "the body {} differs", kept.body);
         }
+    }
+
+    /// The rows that the engine visits if there are at most this many.
+    #[boxed]
+    async fn load_up_to(&self, most: u32) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut visit = |slice: &[Row]| rows.extend_from_slice(slice);
+        let loaded = self.engine.load_up_to(self.id, most, &mut visit).await.unwrap();
+        let (head, exists) = (self.view.head().clone(), self.view.exists());
+        let expected = if exists > most { Loaded::TooMany(exists) } else { Loaded::All(head) };
+        assert_eq!(loaded, expected);
+        rows
     }
 
     /// The changes since each commit, which the engine must report.

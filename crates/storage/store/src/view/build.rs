@@ -61,6 +61,8 @@ impl ViewBuilder {
     pub fn finish(mut self, head: MailboxHead) -> View {
         self.close_chunk();
         if !self.chunks.is_empty() {
+            // The last one: room for more would be given back at once.
+            self.groups.reserve_exact(1);
             self.groups.push(Group::of(std::mem::take(&mut self.chunks)));
         }
         View::of_groups(head, self.groups)

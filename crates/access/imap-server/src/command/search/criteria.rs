@@ -462,7 +462,7 @@ impl<'s> Compiler<'s> {
     /// RFC 5182 §2.1: `$` names messages, in whichever numbering. It may have half as many ranges
     /// as the mailbox has messages, so it is not copied.
     fn saved(&mut self) -> Criterion {
-        self.set_of(Arc::clone(&self.numbered.saved))
+        self.set_of(self.numbered.saved.shared())
     }
 
     fn has_field(&mut self, name: &str) -> Result<Criterion, Failure> {

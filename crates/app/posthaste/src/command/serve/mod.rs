@@ -7,6 +7,7 @@ mod listeners;
 pub mod metrics;
 mod outgoing;
 mod policies;
+mod postmaster;
 mod request_head;
 mod services;
 
@@ -140,10 +141,10 @@ fn with_files(connections: u64) -> u64 {
         tracing::warn!(%error, wanted, "the limit of open files cannot be raised");
         wanted
     });
-    if limit >= wanted {
+    let possible = connections_with(limit, connections);
+    if possible == connections {
         return connections;
     }
-    let possible = limit - FILES_BESIDE_CONNECTIONS.min(limit / 2);
     tracing::warn!(
         limit,
         wanted,
@@ -152,6 +153,12 @@ fn with_files(connections: u64) -> u64 {
          accepted: raise its limit (ulimit -n, LimitNOFILE=), or lower the setting"
     );
     possible
+}
+
+/// How many of these connections a server with this limit of files accepts. It keeps at most half
+/// of the files for the rest.
+fn connections_with(files: u64, connections: u64) -> u64 {
+    connections.min(files - FILES_BESIDE_CONNECTIONS.min(files / 2))
 }
 
 /// The user that the process becomes, and the access to its Unix socket. Both are looked up before
@@ -237,6 +244,7 @@ struct Background(Vec<AbortHandle>);
 
 impl Background {
     fn start(config: &Config, opened: &Opened, budgets: &Budgets, certificates: &Certificates) -> Self {
+        postmaster::look_up(config, opened);
         let foreign = opened.store.clone();
         let pause =
             if opened.store.engine().epoch().is_some() { FOREIGN_POLL_PAUSE } else { CLUSTER_POLL_PAUSE };
@@ -244,6 +252,7 @@ impl Background {
         let foreign = async move { foreign.watch_foreign(pause).await };
         let foreign = tokio::spawn(Metered::background(metrics(), "watch", foreign));
         let accounts = Arc::clone(&opened.directory);
+        accounts.renew_limits(budgets.accounts.clone());
         let account_poll_pause = account_poll_pause(opened);
         let accounts = async move { accounts.watch_accounts(account_poll_pause).await };
         let accounts = tokio::spawn(Metered::background(metrics(), "watch", accounts));
@@ -420,6 +429,7 @@ impl Server {
         for key in waiting {
             tracing::warn!(key, "this setting has changed: it takes effect at the next start of the server");
         }
+        postmaster::look_up(&config, &self.opened);
         listeners.replace(services, &config, &plan);
         (self.config, self.plan, self.filter) = (config, plan, filter);
         listeners.set(&self.wanted(), bound);
@@ -548,6 +558,14 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With 1,200 files a server accepted 600 connections, although its plan of memory had 300.
+    #[test]
+    fn few_files_never_raise_the_number_of_connections() {
+        let accepted = [(256, 1000), (1200, 300), (3000, 1000), (1500, 1000)];
+        let accepted = accepted.map(|(files, connections)| connections_with(files, connections));
+        assert_eq!(accepted, [128, 300, 1000, 750]);
+    }
 
     #[test]
     fn retention_runs_although_the_server_is_started_again_often() {

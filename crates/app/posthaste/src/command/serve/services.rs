@@ -173,8 +173,11 @@ impl Services {
         let milters = milters(config)?;
         let smtp = |role| {
             let sink: Arc<dyn MailSink> = Arc::new(filter.clone());
-            let service =
-                SmtpService::new(role, smtp_options(config, opened), Arc::clone(&opened.directory), sink);
+            let options = match role {
+                Role::Submission => submission_options(config, opened),
+                Role::Lmtp | Role::Smtp => smtp_options(config, opened),
+            };
+            let service = SmtpService::new(role, options, Arc::clone(&opened.directory), sink);
             let service = service.with_certificates(certificates.clone()).with_budget(budget.clone());
             let service = service.with_accounts(budgets.accounts.clone());
             let service = service.with_screening(Some(screening.clone())).with_scanning(scanning.clone());
@@ -360,6 +363,7 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
         relays_to_addresses: config.relay.to_addresses,
         message_size_max: usize::try_from(config.limits.message_len()).unwrap_or(usize::MAX),
         domain: Some(config.domain.clone()),
+        postmaster: config.postmaster(),
         plaintext_auth: plaintext_auth(config.login.plaintext),
         plaintext_scram: plaintext_auth(config.login.scram),
         sender: match config.submission.sender {
@@ -368,6 +372,37 @@ fn smtp_options(config: &Config, opened: &Opened) -> SmtpOptions {
             config::SenderRule::Any => SenderRule::Any,
         },
         ..SmtpOptions::new(hostname(config))
+    }
+}
+
+/// RFC 5321 §4.5.3.2.7: a client may be silent for 5 minutes.
+const SUBMISSION_SILENCE_MIN: Duration = Duration::from_secs(5 * 60);
+
+fn submission_options(config: &Config, opened: &Opened) -> SmtpOptions {
+    let SubmissionTimes { login, silence } = SubmissionTimes::of(config);
+    SmtpOptions {
+        begin_within: login,
+        // A program may be silent while it asks its user for the password.
+        command_within: login,
+        silence_within: silence,
+        ..smtp_options(config, opened)
+    }
+}
+
+/// The clients of submission are users (RFC 6409 §4.3), so it has the times of the other logins.
+struct SubmissionTimes {
+    /// For the whole login. By default that is over 5 minutes, as RFC 5321 §4.5.3.2.7 wants.
+    login: Duration,
+    /// The longest silence of a user.
+    silence: Duration,
+}
+
+impl SubmissionTimes {
+    fn of(config: &Config) -> Self {
+        Self {
+            login: config.limits.login_timeout * LOGIN_SILENCES,
+            silence: config.limits.idle_timeout.max(SUBMISSION_SILENCE_MIN),
+        }
     }
 }
 
@@ -466,5 +501,24 @@ fn managesieve_options(config: &Config) -> ManageSieveOptions {
         plaintext_scram: allowed(config.login.scram),
         login_within: config.limits.login_timeout * LOGIN_SILENCES,
         silence_within: config.limits.idle_timeout.max(SIEVE_SILENCE_MIN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn submission_has_the_times_of_logins() {
+        let times = |text: &str| {
+            let config = Config::parse(Path::new("posthaste.toml"), text).unwrap();
+            let SubmissionTimes { login, silence } = SubmissionTimes::of(&config);
+            (login.as_secs(), silence.as_secs())
+        };
+        assert_eq!(times(""), (6 * 60, 30 * 60));
+        let short = "[limits]\nlogin_timeout = \"20 s\"\nidle_timeout = \"1 min\"";
+        assert_eq!(times(short), (60, 5 * 60));
     }
 }

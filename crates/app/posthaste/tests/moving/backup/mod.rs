@@ -34,7 +34,7 @@ fn lived_in(dir: &Path) -> Server {
     for user in [ANA, BEN] {
         server.add_account(user, PASSWORD);
     }
-    done(&server.command(&["account", "set", ANA, "--alias", "info@example.org"], ""));
+    done(&server.command(&["account", "set", ANA, "--alias", "info@example.org", "--connections", "40"], ""));
     done(&server.command(&["group", "set", "all@example.org", ANA, BEN], ""));
     let mbox = dir.join("mail.mbox");
     Mbox::write(&mbox, COUNT).unwrap();
@@ -228,7 +228,8 @@ fn a_backup_beside_deliveries_and_expunges_is_of_one_instant() {
     let backup = served(&target);
     same(&server, &backup, (ANA, ANA), &MAILBOXES);
     same(&server, &backup, (BEN, BEN), &["INBOX"]);
-    assert!(done(&backup.command(&["account", "show", ANA], "")).contains("info@example.org"));
+    let shown = done(&backup.command(&["account", "show", ANA], ""));
+    assert!(shown.contains("info@example.org") && shown.contains("connections 40\n"), "{shown}");
     assert!(done(&backup.command(&["group", "list"], "")).starts_with("all@example.org\t"));
     assert!(server.command(&["check"], "").status.success());
 }
@@ -262,7 +263,7 @@ fn an_account_comes_back_beside_deliveries_to_others() {
     same(&before, &server, (ANA, ANA), &MAILBOXES);
     same(&before, &server, (ANA, "old@example.org"), &MAILBOXES);
     let shown = done(&server.command(&["account", "show", ANA], ""));
-    assert!(shown.contains("info@example.org"), "{shown}");
+    assert!(shown.contains("info@example.org") && shown.contains("connections 40\n"), "{shown}");
     let mut ben = login(server.address("imap"), BEN);
     assert_eq!(count(&mut ben, "INBOX"), delivered);
     // It lives on: mail comes in, and the journal of imports is still there.

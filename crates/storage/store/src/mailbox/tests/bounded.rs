@@ -77,8 +77,12 @@ fn counted(store: &Store) -> u64 {
     store.context().open_views.counted()
 }
 
-fn is_refused(outcome: Result<Arc<Mailbox>>) -> bool {
+fn is_refused<T>(outcome: Result<T>) -> bool {
     matches!(outcome, Err(StoreError::TooManyOpen))
+}
+
+fn new(messages: u32) -> Vec<IncomingMessage> {
+    (0..messages).map(|_| message(1, &[])).collect()
 }
 
 #[tokio::test]
@@ -214,22 +218,97 @@ async fn small_mailboxes_are_opened_in_any_case() {
     }
 }
 
+/// New messages of sessions have the room that sessions have, and deliveries all of it.
 #[tokio::test]
-async fn growth_of_an_open_mailbox_counts_and_is_not_refused() {
+async fn an_open_mailbox_grows_as_long_as_there_is_room() {
     let (store, [ana, bob, _]) = (bounded(), accounts());
-    let ids = several(&store).await;
-    let grows = store.open_for(ana, closed(&store, 0).await).await.unwrap();
-    assert_eq!(counted(&store), 0);
-    grows.append((0..1010).map(|_| message(1, &[])).collect()).await.unwrap();
-    assert_eq!(counted(&store), 10 * COUNTED);
-    assert!(is_refused(store.open_for(bob, ids[0]).await));
-    // A change of flags counts nothing more.
-    grows.store_flags(&set(&[(1, 9)]), FlagChange::Add, &[Flag::Seen], None).await.unwrap();
-    assert_eq!(counted(&store), 10 * COUNTED);
-    grows.remove(&set(&[(1, 900)])).await.unwrap();
+    let (id, other) = (closed(&store, 200).await, closed(&store, MESSAGES).await);
+    let open = store.open_for(ana, id).await.unwrap();
+    assert!(is_refused(open.append(new(110)).await));
+    assert_eq!((open.view().exists(), counted(&store)), (200, 190 * 29));
+    store.destination(id).append(new(110)).await.unwrap();
+    assert_eq!((open.view().exists(), counted(&store)), (310, 300 * 29));
+    assert!(is_refused(store.destination(id).append(new(50)).await), "all of it is used");
+    assert!(is_refused(store.open_for(bob, other).await));
+    // Neither a change of flags nor mail for a closed mailbox takes anything.
+    open.store_flags(&set(&[(1, 9)]), FlagChange::Add, &[Flag::Seen], None).await.unwrap();
+    store.destination_for(ana, other).append(new(50)).await.unwrap();
+    assert_eq!(counted(&store), 300 * 29);
+    open.remove(&set(&[(1, 250)])).await.unwrap();
+    open.append(new(10)).await.unwrap();
+    assert_eq!(counted(&store), 60 * 29);
+}
+
+/// Its rows are evicted when others need the memory.
+#[tokio::test]
+async fn a_mailbox_that_no_session_has_open_grows_in_any_case() {
+    let (store, [ana, ..]) = (bounded(), accounts());
+    let id = closed(&store, MESSAGES).await;
+    let state = opened(&store, ana, id).await;
+    store.destination_for(ana, id).append(new(300)).await.unwrap();
+    assert_eq!(counted(&store), 400 * 29);
+    drop(store.open_for(ana, closed(&store, MESSAGES).await).await.unwrap());
+    assert!(state.upgrade().is_none());
     assert_eq!(counted(&store), COUNTED);
-    assert!(is_refused(store.open_for(ana, ids[0]).await), "it counts for the account, too");
-    drop(store.open_for(bob, ids[0]).await.unwrap());
+}
+
+#[tokio::test]
+async fn growth_evicts_cached_mailboxes_and_stays_within_the_share_of_its_account() {
+    let (store, [ana, bob, _]) = (bounded(), accounts());
+    let _large = store.open_for(ana, closed(&store, MESSAGES).await).await.unwrap();
+    let cached = opened(&store, bob, closed(&store, MESSAGES).await).await;
+    let id = closed(&store, 0).await;
+    let small = store.open_for(ana, id).await.unwrap();
+    small.append(new(80)).await.unwrap();
+    assert_eq!(counted(&store), 2 * COUNTED + 70 * 29);
+    assert!(is_refused(small.append(new(1)).await), "an account has half");
+    assert!(cached.upgrade().is_some(), "it would not help");
+    store.destination(id).append(new(75)).await.unwrap();
+    assert!(cached.upgrade().is_none(), "it has made room");
+    assert_eq!(counted(&store), COUNTED + 145 * 29);
+}
+
+#[tokio::test]
+async fn a_copy_or_move_into_an_open_mailbox_without_room_changes_nothing() {
+    for engine in [Gated::new(1000), Gated::with_pairs(1000)] {
+        let store = bounded_on(engine as Arc<dyn Engine>);
+        let ana = AccountId(new_id());
+        let (source, id) = (filled(&store, 5).await, closed(&store, 308).await);
+        let open = store.open_for(ana, id).await.unwrap();
+        let (one, to) = (set(&[(1, 1)]), store.destination_for(ana, id));
+        assert!(is_refused(to.copy_from(&source, &one).await));
+        assert!(is_refused(source.move_to(&one, &to).await));
+        assert!(is_refused(source.replace(Uid::MIN, &to, message(1, &[])).await));
+        assert_eq!((source.view().exists(), open.view().exists(), counted(&store)), (5, 308, 298 * 29));
+        source.move_to(&one, &store.destination(id)).await.unwrap();
+        assert_eq!((source.view().exists(), open.view().exists(), counted(&store)), (4, 309, 299 * 29));
+    }
+}
+
+/// What was not stored counts nothing.
+#[tokio::test]
+async fn growth_that_fails_is_given_back() {
+    let engine = Gated::new(1000);
+    let store = bounded_on(Arc::clone(&engine) as Arc<dyn Engine>);
+    let open = store.open_for(AccountId(new_id()), closed(&store, MESSAGES).await).await.unwrap();
+    *engine.fail.lock() = Some(StoreError::Full("no space".into()));
+    assert!(open.append(new(10)).await.is_err());
+    assert_eq!(counted(&store), COUNTED);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mailboxes_that_grow_side_by_side_stay_within_the_bound() {
+    let store = bounded();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let open = store.open_for(AccountId(new_id()), closed(&store, 10).await).await.unwrap();
+        tasks.spawn(erased(async move { open.append(new(100)).await.map(|_| open) }));
+    }
+    // All are held until the last one has ended.
+    let outcomes = tasks.join_all().await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 2);
+    assert_eq!(counted(&store), 2 * COUNTED);
+    assert!(outcomes.into_iter().all(|outcome| outcome.is_ok() || is_refused(outcome)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,115 @@
+//! Who gets mail for a postmaster whose address nobody has. RFC 5321 §4.5.1: a server that takes
+//! mail takes it for `postmaster`, without a domain and at each of its domains. RFC 2142 §5 names
+//! the address, too.
+
+use posthaste_directory::{Address, ResolveError, normal_domain};
+
+/// The names of this server that decide who its postmaster is.
+#[derive(Clone, Copy, Debug)]
+pub struct PostmasterNames<'o> {
+    /// Our own name. Reports come from `postmaster` at this name.
+    pub host: &'o str,
+    /// The domain of the first account, which may be another than our name's.
+    pub domain: Option<&'o str>,
+    /// The address that is configured for mail to a postmaster whose address nobody has.
+    pub configured: Option<&'o str>,
+}
+
+/// Where to look in place of a postmaster's address that nobody has. The first that takes mail
+/// gets it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Substitutes {
+    /// Addresses of the same postmaster.
+    pub addresses: Vec<String>,
+    /// The configured address.
+    pub configured: Option<String>,
+    /// Domains in normal form, for [`posthaste_directory::Directory::postmaster`].
+    pub domains: Vec<String>,
+}
+
+impl PostmasterNames<'_> {
+    /// Where to look for a recipient that was not found for this reason. `None` if it is no
+    /// postmaster of ours. Its spelling does not count, nor that of the domain.
+    ///
+    /// The postmaster without a domain is that of our own name. It may also be that of a domain
+    /// above it, of our first domain, or of the first start.
+    pub fn substitutes(&self, recipient: &str, missing: &ResolveError) -> Option<Substitutes> {
+        if !takes_no_mail(missing) {
+            return None;
+        }
+        let recipient = Address::parse(recipient).ok().filter(|address| address.local() == "postmaster")?;
+        let configured = self.configured.map(str::to_owned);
+        match recipient.domain() {
+            Some(domain) if !domain.eq_ignore_ascii_case(self.host) => {
+                // Otherwise the domain is another server's.
+                let is_ours = !matches!(missing, ResolveError::NotLocal);
+                let domains = vec![domain.to_owned()];
+                is_ours.then_some(Substitutes { addresses: Vec::new(), configured, domains })
+            }
+            _ => {
+                let above = self.host.split_once('.').map(|(_, domain)| domain);
+                let domains = [Some(self.host), above, self.domain, Some("localhost")];
+                let domains = || domains.into_iter().flatten();
+                let addresses = domains().map(|domain| format!("postmaster@{domain}")).collect();
+                let domains = domains().filter_map(|domain| normal_domain(domain).ok()).collect();
+                Some(Substitutes { addresses, configured, domains })
+            }
+        }
+    }
+}
+
+/// Whether an address was looked up, and nobody takes its mail. A postmaster that is disabled is
+/// nobody, too: RFC 5321 §4.5.1 has no exception.
+pub const fn takes_no_mail(error: &ResolveError) -> bool {
+    match error {
+        ResolveError::Invalid(_)
+        | ResolveError::NotLocal
+        | ResolveError::NoSuchUser
+        | ResolveError::Disabled => true,
+        ResolveError::Directory(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_directory::DirectoryError;
+
+    use super::*;
+
+    const NAMES: PostmasterNames<'_> =
+        PostmasterNames { host: "Mail.Example.org", domain: Some("first.test"), configured: Some("ana") };
+
+    #[test]
+    fn the_postmaster_of_our_own_name_has_many_addresses() {
+        let own = ["Mail.Example.org", "Example.org", "first.test", "localhost"];
+        for recipient in ["postmaster", "POSTMASTER", "Postmaster@mail.example.ORG", "\"postmaster\""] {
+            for missing in [ResolveError::NoSuchUser, ResolveError::NotLocal, ResolveError::Disabled] {
+                let found = NAMES.substitutes(recipient, &missing).unwrap();
+                assert_eq!(found.addresses, own.map(|domain| format!("postmaster@{domain}")), "{recipient}");
+                assert_eq!(found.domains, own.map(str::to_lowercase));
+                assert_eq!(found.configured.as_deref(), Some("ana"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_postmaster_of_another_domain_of_ours_is_of_that_domain() {
+        for missing in [ResolveError::NoSuchUser, ResolveError::Disabled] {
+            let found = NAMES.substitutes("postMaster@B\u{fc}cher.example", &missing).unwrap();
+            assert_eq!((found.addresses.len(), found.configured.as_deref()), (0, Some("ana")));
+            assert_eq!(found.domains, ["xn--bcher-kva.example"]);
+        }
+        // Mail for another server's is not for ours.
+        assert_eq!(NAMES.substitutes("postmaster@b.test", &ResolveError::NotLocal), None);
+    }
+
+    #[test]
+    fn nobody_else_has_substitutes() {
+        for recipient in ["ana", "ana@mail.example.org", "postmaster+x@first.test", "postmasters", "a b"] {
+            assert_eq!(NAMES.substitutes(recipient, &ResolveError::NoSuchUser), None, "{recipient}");
+        }
+        // It may have the address.
+        let unread = ResolveError::Directory(DirectoryError::NoAccount(String::new()));
+        assert_eq!(NAMES.substitutes("postmaster", &unread), None);
+    }
+}
