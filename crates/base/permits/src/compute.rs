@@ -17,17 +17,27 @@ const NICER: i32 = 10;
 
 /// The runtime whose threads compute. `None` if it could not be made.
 static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| {
+    let nice = rustix::process::getpriority_process(None).map(|usual| usual + NICER);
     let mut runtime = Builder::new_current_thread();
     runtime.thread_name("compute").on_thread_stop(posthaste_metrics::thread_ends);
-    runtime.on_thread_start(|| {
-        // Linux has a nice value for each thread. If it cannot be raised, it stays.
-        let _ = rustix::process::nice(NICER);
+    runtime.on_thread_start(move || {
+        COMPUTES.set(true);
+        // Linux has a nice value for each thread. A new thread begins with that of the one that
+        // made it, which may be raised already. If it cannot be set, it stays.
+        let _ = nice.and_then(|nice| rustix::process::setpriority_process(None, nice));
     });
     runtime.build().ok()
 });
 
 thread_local! {
+    static COMPUTES: Cell<bool> = const { Cell::new(false) };
     static GIVEN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether this is a thread for computations. It should make no thread for other work: that one
+/// would keep the low priority, and nobody but root can raise it.
+pub fn is_compute_thread() -> bool {
+    COMPUTES.get()
 }
 
 /// Threads that may compute at a time: one fewer than processors, and at least one. One processor
@@ -70,6 +80,8 @@ pub fn given_to_compute_threads() -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Barrier};
+
     use super::*;
 
     #[test]
@@ -87,6 +99,29 @@ mod tests {
         assert_eq!(tokio::task::spawn_blocking(nice).await.unwrap(), before);
         assert_eq!(nice(), before);
         assert_eq!(given_to_compute_threads(), given + 1);
+    }
+
+    /// All of these are at work at once, so some of the threads are new.
+    #[tokio::test]
+    async fn computations_of_a_computation_have_no_lower_priority() {
+        const AT_ONCE: usize = 8;
+        let nice = || rustix::process::nice(0).unwrap();
+        let all_begun = Arc::new(Barrier::new(AT_ONCE));
+        let begin = move || {
+            let one = || {
+                let all_begun = Arc::clone(&all_begun);
+                on_compute_thread(move || {
+                    all_begun.wait();
+                    (is_compute_thread(), nice())
+                })
+            };
+            std::iter::repeat_with(one).take(AT_ONCE).collect::<Vec<_>>()
+        };
+        let wanted = (nice() + NICER).min(19);
+        for one in on_compute_thread(begin).await.unwrap() {
+            assert_eq!(one.await.unwrap(), (true, wanted));
+        }
+        assert!(!is_compute_thread());
     }
 
     /// Nothing polls tasks on the runtime of these threads.

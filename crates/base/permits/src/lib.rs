@@ -13,6 +13,6 @@ mod erased;
 mod fair_queue;
 mod keyed_semaphore;
 
-pub use compute::{compute_threads, given_to_compute_threads, on_compute_thread};
+pub use compute::{compute_threads, given_to_compute_threads, is_compute_thread, on_compute_thread};
 pub use erased::{ErasedResult, ErasedWork, erased, result_of};
 pub use keyed_semaphore::{KeyedPermit, KeyedSemaphore, OwnPermit};

@@ -49,6 +49,9 @@ impl Verifications {
 
     /// A thread for a message from this address; none if that takes too long.
     pub(crate) async fn thread(&self, address: IpAddr, within: Duration) -> Option<KeyedPermit<IpAddr>> {
+        // The thread for answers has the priority of the one that asks for it first. That should
+        // not be the verification, which runs on a thread for computations.
+        dns_runtime();
         self.threads.acquire_within(Tiers::of(address).share(), within).await
     }
 
@@ -107,6 +110,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll, Waker};
 
+    use posthaste_net::on_compute_thread;
     use tokio::task::unconstrained;
 
     use super::*;
@@ -175,6 +179,22 @@ mod tests {
         let work = move || verifications.block_on(async { tokio::spawn(name).await.unwrap() });
         let name = tokio::task::spawn_blocking(work).await.unwrap();
         assert_eq!(name.as_deref(), Some("dns"));
+    }
+
+    /// The nice value of this thread: field 19 of its line (proc_pid_stat(5)).
+    fn nice() -> i32 {
+        let line = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, after_name) = line.rsplit_once(") ").unwrap();
+        after_name.split(' ').nth(19 - 3).unwrap().parse().unwrap()
+    }
+
+    /// Also relays and sessions wait for that thread.
+    #[tokio::test]
+    async fn the_thread_for_answers_has_the_priority_of_sessions() {
+        let verifications = Verifications::new();
+        let _thread = verifications.thread(IpAddr::from([192, 0, 2, 1]), Duration::ZERO).await.unwrap();
+        let work = move || verifications.block_on(async { tokio::spawn(async { nice() }).await.unwrap() });
+        assert_eq!(on_compute_thread(work).await.unwrap(), nice());
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Weak;
 
-use tokio::runtime::Handle;
+use posthaste_net::drop_elsewhere;
 
 use crate::compile::Compiled;
 use crate::site::SiteScripts;
@@ -44,14 +44,12 @@ impl Scripts {
 
 impl Drop for Scripts {
     /// A large script is a hundred thousand allocations. The task that drops it may hold a lock or
-    /// poll a session, so a thread that computes releases them.
+    /// poll a session, so another thread releases them.
     fn drop(&mut self) {
-        if self.bytes > DROPPED_HERE_MAX
-            && let Ok(runtime) = Handle::try_current()
-        {
+        if self.bytes > DROPPED_HERE_MAX {
             let active = std::mem::replace(&mut self.active, Err(String::new()));
             let others = std::mem::take(&mut self.others);
-            runtime.spawn_blocking(move || drop((active, others)));
+            drop_elsewhere((active, others));
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Draft {
     added: usize,
     /// Octets by which filters made the header longer.
     added_len: usize,
+    /// Changes over a bound.
+    ignored: usize,
     /// The body that a filter gives instead, as it comes.
     replaced: Option<Vec<u8>>,
 }
@@ -40,7 +42,7 @@ impl Draft {
             fields.push(message.slice(from..to));
             end = to;
         }
-        Self { fields, body: message.slice(end..), added: 0, added_len: 0, replaced: None }
+        Self { fields, body: message.slice(end..), added: 0, added_len: 0, ignored: 0, replaced: None }
     }
 
     /// Name and value of each field, the value without its last line end, with the blanks after
@@ -67,10 +69,10 @@ impl Draft {
 
     /// Adds a field at a place, if it is one (RFC 5322 §2.2).
     pub fn insert(&mut self, at: usize, name: &str, value: &[u8]) {
-        if let Some(field) = field(name, value)
-            && self.added < ADDED_MAX
-            && self.takes(field.len())
-        {
+        let Some(field) = field(name, value) else { return };
+        if self.added == ADDED_MAX {
+            self.ignored += 1;
+        } else if self.takes(field.len()) {
             self.added += 1;
             self.fields.insert(at.min(self.fields.len()), field);
         }
@@ -109,8 +111,15 @@ impl Draft {
         let fits = len <= ADDED_LEN_MAX;
         if fits {
             self.added_len = len;
+        } else {
+            self.ignored += 1;
         }
         fits
+    }
+
+    /// How many changes were not made because they are over a bound.
+    pub fn ignored(&self) -> usize {
+        self.ignored
     }
 
     /// Adds a part of another body.
@@ -256,12 +265,16 @@ mod tests {
                 draft.change(nth.min(n + 1), "X-A", &long);
                 draft.insert(n, "X-B", &long);
             }
+            assert!(draft.ignored() > 0);
             let len = draft.print(b"").len();
             assert!((ADDED_LEN_MAX - long.len()..=ADDED_LEN_MAX + 1_000).contains(&len), "{len}");
             // A field that becomes no longer is changed.
             draft.change(1, "X-A", b"2");
             assert_eq!(draft.fields().find(|(name, _)| *name == b"X-A").unwrap().1, b" 2");
         }
+        let mut draft = Draft::new(&Bytes::from_static(MESSAGE));
+        (0..=ADDED_MAX).for_each(|_| draft.add("X-A", b"1"));
+        assert_eq!(draft.ignored(), 1);
     }
 
     properties! {

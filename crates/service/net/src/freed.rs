@@ -2,6 +2,7 @@
 //! more on a slow processor. Sessions share their threads.
 
 use bytes::Bytes;
+use posthaste_permits::is_compute_thread;
 use tokio::runtime::Handle;
 
 /// Bytes that a task frees itself: some 0.4 ms. A message of 60 MB took up to 11 ms.
@@ -9,7 +10,15 @@ pub const FREED_HERE_MAX: usize = 4 << 20;
 
 /// Drops what holds this many bytes. A permit for them may be part of it: it ends with them.
 pub fn free<T: Send + 'static>(held: T, bytes: usize) {
-    if bytes > FREED_HERE_MAX
+    if bytes > FREED_HERE_MAX {
+        drop_elsewhere(held);
+    }
+}
+
+/// Drops what takes long to drop on another thread. A thread for computations drops it itself: a
+/// thread that it makes would keep its low priority, and the runtime would use it for sessions.
+pub fn drop_elsewhere<T: Send + 'static>(held: T) {
+    if !is_compute_thread()
         && let Ok(runtime) = Handle::try_current()
     {
         runtime.spawn_blocking(move || drop(held));
@@ -79,6 +88,17 @@ mod tests {
             // The other thread needs a moment; nothing else is waited for.
             assert_eq!(frees.recv().unwrap() != here, is_elsewhere, "{len} bytes");
         }
+    }
+
+    #[tokio::test]
+    async fn a_thread_for_computations_frees_memory_itself() {
+        let (freed, frees) = mpsc::channel();
+        let work = move || {
+            free(Noted(Vec::new(), freed), LARGE);
+            thread::current().id()
+        };
+        let by = posthaste_permits::on_compute_thread(work).await.unwrap();
+        assert_eq!(frees.recv().unwrap(), by);
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub use copied::{COPIED_HERE_MAX, copying, elsewhere, elsewhere_for, joined};
 pub use dns_thread::{dns_runtime, on_dns_thread};
 pub use endpoint::{Endpoint, Listener, Mode, SocketAddress, resolve};
 pub use error::NetError;
-pub use freed::{FREED_HERE_MAX, free, freed_elsewhere};
+pub use freed::{FREED_HERE_MAX, drop_elsewhere, free, freed_elsewhere};
 pub use limits::{ConnectionLimits, ConnectionPermit, Refused, TOTAL_DEFAULT, Trust, per_address};
 pub use line::{LineReader, TakenLine};
 pub use login_end::LoginEnd;

@@ -519,9 +519,7 @@ fn header_of(message: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-    use std::pin::pin;
-    use std::task::Poll;
+    use posthaste_net::given_to_compute_threads;
 
     use super::*;
 
@@ -556,25 +554,14 @@ mod tests {
         assert_eq!(hops(message), 2);
     }
 
-    /// There is one other thread here, and it is busy.
-    #[test]
-    fn the_hops_of_a_long_header_are_counted_on_another_thread() {
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
-        runtime.block_on(async {
-            let (go, wait) = std::sync::mpsc::channel::<()>();
-            let busy = tokio::task::spawn_blocking(move || wait.recv());
-            let of_lines = |lines: usize| Bytes::from(format!("A: b\r\n{}\r\n", " x\r\n".repeat(lines)));
-            let [short, long] = [10, 30_000].map(of_lines);
-            let (mut of_short, mut of_long) = (pin!(hops_and_tls(&short)), pin!(hops_and_tls(&long)));
-            let waits = poll_fn(|cx| {
-                Poll::Ready(
-                    [of_short.as_mut().poll(cx), of_long.as_mut().poll(cx)].map(|one| one.is_pending()),
-                )
-            });
-            assert_eq!(waits.await, [false, true]);
-            go.send(()).unwrap();
-            busy.await.unwrap().unwrap();
-        });
+    #[tokio::test]
+    async fn the_hops_of_a_long_header_are_counted_on_another_thread() {
+        for (lines, is_long) in [(10, false), (30_000, true)] {
+            let message = Bytes::from(format!("A: b\r\n{}\r\n", " x\r\n".repeat(lines)));
+            let given = given_to_compute_threads();
+            hops_and_tls(&message).await;
+            assert_eq!(given_to_compute_threads() - given, usize::from(is_long), "{lines} lines");
+        }
     }
 
     #[test]

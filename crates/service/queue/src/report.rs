@@ -407,7 +407,7 @@ mod tests {
         let message = Bytes::from([MESSAGE.to_vec(), b"line\r\n".repeat(1 << 20)].concat());
         let given = given_to_compute_threads();
         let text = report(ReportKind::Failed, &item, &about, &message).print().await.text;
-        assert_eq!(given_to_compute_threads(), given + 1);
+        assert!(given_to_compute_threads() > given);
         let end = b"\r\n--report-1a--\r\n";
         assert!(text.ends_with(end) && text[..text.len() - end.len()].ends_with(&message));
     }

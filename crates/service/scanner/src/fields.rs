@@ -22,6 +22,8 @@ const REMOVED_MAX: usize = 100;
 pub struct FieldChanges {
     add: Vec<u8>,
     remove: Vec<(String, Occurrence)>,
+    /// Changes over a bound.
+    ignored: usize,
 }
 
 /// Which of the fields of one name.
@@ -59,14 +61,26 @@ impl FieldChanges {
         let fits = field.split("\r\n").all(|line| line.len() <= LINE_MAX);
         if fits && self.add.len() + field.len() <= ADDED_MAX {
             self.add.extend_from_slice(field.as_bytes());
+        } else {
+            self.ignored += 1;
         }
     }
 
     /// Removes fields of a name, unless there are too many removals.
     pub fn remove(&mut self, name: &str, which: Occurrence) {
-        if may_change(name) && self.remove.len() < REMOVED_MAX {
-            self.remove.push((name.to_owned(), which));
+        if !may_change(name) {
+            return;
         }
+        if self.remove.len() < REMOVED_MAX {
+            self.remove.push((name.to_owned(), which));
+        } else {
+            self.ignored += 1;
+        }
+    }
+
+    /// How many changes are not made because they are over a bound.
+    pub fn ignored(&self) -> usize {
+        self.ignored
     }
 
     /// The message with the changes. Its first `trace_len` octets, which this server put there,
@@ -175,7 +189,7 @@ mod tests {
     fn removals_have_a_bound() {
         let mut changes = FieldChanges::default();
         (0..=REMOVED_MAX).for_each(|n| changes.remove(&format!("X-{n}"), Occurrence::All));
-        assert_eq!(changes.remove.len(), REMOVED_MAX);
+        assert_eq!((changes.remove.len(), changes.ignored()), (REMOVED_MAX, 1));
         let before = format!("X-0: a\r\nX-99: a\r\nX-{REMOVED_MAX}: a\r\n\r\n");
         assert_eq!(applied(&changes, &before), format!("X-{REMOVED_MAX}: a\r\n\r\n"));
     }

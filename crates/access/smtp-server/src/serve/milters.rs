@@ -58,6 +58,10 @@ impl Driver {
                 }
             };
             tracing::info!(id, client = %address, from, %milter, verdict = ?outcome.verdict, "filtered");
+            let ignored = draft.ignored() - before.ignored();
+            if ignored > 0 {
+                tracing::warn!(id, %milter, ignored, "a milter adds too much: some fields are ignored");
+            }
             let Outcome { verdict, quarantine, added, removed } = outcome;
             is_quarantined |= quarantine.is_some();
             match verdict {

@@ -49,6 +49,10 @@ impl Driver {
         if let Some(refusal) = replies::scanned(&scan.verdict) {
             return Err(refusal);
         }
+        let ignored = scan.fields.ignored();
+        if ignored > 0 {
+            tracing::warn!(id, ignored, "the scanner changes too many fields: some changes are not made");
+        }
         let Verified { message, trace_len, mut is_quarantined, client_name, is_sender_proven, .. } = verified;
         is_quarantined |= scan.verdict == Verdict::Junk;
         let fields = scan.fields;

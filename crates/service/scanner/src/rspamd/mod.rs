@@ -259,6 +259,11 @@ impl Answer {
         };
         let mut fields = FieldChanges::default();
         fields.remove(SPAM, Occurrence::All);
+        // A new subject would break signatures: this field and the folder say the same. It comes
+        // before fields that may take all the room.
+        if matches!(self.action.as_str(), "add header" | "rewrite subject") {
+            fields.add(SPAM, "Yes");
+        }
         for (name, which) in &self.milter.remove_headers {
             which.iter().for_each(|nth| {
                 fields.remove(name, if *nth == 0 { Occurrence::All } else { Occurrence::Nth(*nth) });
@@ -272,14 +277,9 @@ impl Answer {
         }
         let verdict = match self.action.as_str() {
             "no action" => Verdict::Accept,
-            // A new subject would break signatures: the folder says the same.
-            "add header" | "rewrite subject" => {
-                fields.add(SPAM, "Yes");
-                Verdict::Junk
-            }
             "greylist" | "soft reject" => Verdict::Defer(reason("Try again later")),
             "reject" => Verdict::Reject(reason("The message looks like spam")),
-            "discard" | "quarantine" => Verdict::Junk,
+            "add header" | "rewrite subject" | "discard" | "quarantine" => Verdict::Junk,
             other => return Err(format!("the action `{other}`")),
         };
         Ok(Scan { verdict, score: self.score, required: self.required_score, fields })
