@@ -16,17 +16,16 @@ use posthaste_imap_codec::framing::{CommandFrame, LiteralSync, LiteralWanted};
 use posthaste_imap_codec::limits::{LINE_BYTES_MAX, TEXT_LITERAL_BYTES_MAX};
 use posthaste_imap_codec::response::{Code, StatusKind};
 use posthaste_imap_codec::{Command, NameEncoding, ParseError, ParseErrorKind, Tag, parse_command};
+use posthaste_mail_model::{AccountId, Id};
 use posthaste_mime_summary::CHARSETS;
-use posthaste_net::{
-    BytePermit, Connection, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown, on_compute_thread,
-};
+use posthaste_net::{BytePermit, Connection, MESSAGE_WITHIN, NetError, SessionFuture, Shutdown};
 
 use crate::annotate;
 use crate::capability;
 use crate::command::{self, metadata};
 use crate::endings::REVOKED;
 use crate::freed::{FREED_HERE_MAX, free};
-use crate::heavy;
+use crate::heavy::{self, Heavy};
 use crate::quota_check;
 use crate::reply::Reply;
 use crate::saved_search::SavedSearch;
@@ -172,16 +171,23 @@ async fn slow_down(session: &mut Session, wait: Duration) -> Result<(), NetError
     Ok(())
 }
 
-/// Parses a command. All octets of a literal are looked at, so long ones are parsed on another
-/// thread.
-async fn parsed(bytes: Bytes, names: NameEncoding) -> Result<Command, ParseError> {
+/// Parses a command of an account. All octets of a literal are looked at, so long ones are parsed
+/// on another thread: one at a time for each account.
+async fn parsed(
+    heavy: &Heavy,
+    account: Option<AccountId>,
+    bytes: Bytes,
+    names: NameEncoding,
+) -> Result<Command, ParseError> {
     if bytes.len() <= PARSED_HERE_MAX {
         return parse_command(&bytes, names);
     }
-    let work = on_compute_thread(move || parse_command(&bytes, names));
+    // Before a login no command is long (`judge_literal`). If one were, all such would take
+    // turns.
+    let account = account.unwrap_or(AccountId(Id::from_bytes([0; 16])));
     // Boxed: nearly no command is long.
-    Box::pin(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a command was not parsed: if the parser panicked, please report this bug");
+    let work = Box::pin(heavy.run(account, move || parse_command(&bytes, names)));
+    work.await.unwrap_or_else(|_| {
         let expected = "a command that can be parsed";
         Err(ParseError { tag: None, kind: ParseErrorKind::Limit, offset: 0, expected })
     })
@@ -209,7 +215,8 @@ pub(crate) async fn command_and_memory(session: &mut Session, bytes: Bytes) -> R
 
 /// Parses and executes a command, and answers it.
 pub(crate) async fn one_command(session: &mut Session, bytes: Bytes) -> Result<Next, NetError> {
-    let command = match parsed(bytes, session.wire.names).await {
+    let account = session.login.as_ref().map(|login| login.id);
+    let command = match parsed(&session.service.heavy, account, bytes, session.wire.names).await {
         Ok(command) => command,
         Err(error) => {
             if error.kind == (ParseErrorKind::BadCharset { saving: true })
@@ -475,14 +482,34 @@ mod tests {
         command.into()
     }
 
+    fn account(number: u8) -> Option<AccountId> {
+        Some(AccountId(Id::from_bytes([number; 16])))
+    }
+
     #[tokio::test]
     async fn a_long_command_is_parsed_on_another_thread() {
+        let heavy = Heavy::new();
         for (len, is_long) in [(1000, false), (PARSED_HERE_MAX - 100, false), (PARSED_HERE_MAX, true)] {
             let given = given_to_compute_threads();
-            let command = parsed(append_of(len), NameEncoding::Utf7).await.unwrap();
+            let command = parsed(&heavy, account(1), append_of(len), NameEncoding::Utf7).await.unwrap();
             assert!(matches!(command.body, CommandBody::Append { .. }));
             assert_eq!(given_to_compute_threads() - given, usize::from(is_long), "{len} octets");
         }
+    }
+
+    #[tokio::test]
+    async fn long_commands_of_an_account_are_parsed_one_at_a_time() {
+        let heavy = Heavy::new();
+        let long = |of| parsed(&heavy, of, append_of(PARSED_HERE_MAX), NameEncoding::Utf7);
+        let held = heavy.acquire_of(account(1).unwrap()).await;
+        let mut second = pin!(long(account(1)));
+        assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        long(account(2)).await.unwrap();
+        // A short command waits for nothing.
+        parsed(&heavy, account(1), append_of(1000), NameEncoding::Utf7).await.unwrap();
+        assert_eq!(heavy.waiting_of(account(1).unwrap()), 1);
+        drop(held);
+        second.await.unwrap();
     }
 
     /// Each message that came in one read had a permit, which it never used.

@@ -224,6 +224,18 @@ impl Heavy {
         self.0.acquire(account).await
     }
 
+    /// Acquires only the permit of an account, and none of the common ones.
+    #[cfg(test)]
+    pub(crate) async fn acquire_of(&self, account: AccountId) -> Option<posthaste_net::OwnPermit<AccountId>> {
+        self.0.acquire_own(account).await
+    }
+
+    /// The pieces of work of an account that wait, if one permit of it is held.
+    #[cfg(test)]
+    pub(crate) fn waiting_of(&self, account: AccountId) -> usize {
+        self.0.count(&account).saturating_sub(1)
+    }
+
     /// The number of accounts that have work here, or wait for it.
     pub(crate) fn accounts(&self) -> usize {
         self.0.keys()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use posthaste_authentication::DomainKeys;
-use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, Quota, Renewals};
+use posthaste_delivery::{Conversions, Delivery, DeliveryOptions, LongWork, Quota, Renewals};
 use posthaste_directory::{Account, Directory};
 use posthaste_mail_model::masked;
 use posthaste_net::ByteBudget;
@@ -122,8 +122,9 @@ async fn open(
     let served_bytes = cache_bytes / SERVED_SHARE;
     let summaries = ByteBudget::new(usize::try_from(plan.summaries).unwrap_or(usize::MAX));
     let limits = &config.limits;
+    let long_work = LongWork::new();
     let conversions = Conversions::new(summaries.clone()).with_precompute(config.store.precompute);
-    let conversions = Arc::new(conversions);
+    let conversions = Arc::new(conversions.with_long_work(long_work.clone()));
     let store_options = StoreOptions {
         cache_bytes: cache_bytes - served_bytes,
         served_bytes,
@@ -147,6 +148,7 @@ async fn open(
     };
     let delivery = Delivery::new(store.clone(), Arc::clone(&directory), options)
         .with_summaries(summaries)
+        .with_long_work(long_work)
         .with_finished(ByteBudget::new(usize::try_from(plan.finished).unwrap_or(usize::MAX)));
     let renewals = Renewals::begin(&delivery, &conversions);
     Ok(Opened { store, directory, delivery, renewals })

@@ -2,8 +2,11 @@
 //! and for each account or host.
 
 use std::collections::HashMap;
+use std::future::{Future, poll_fn};
 use std::hash::Hash;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -74,9 +77,16 @@ impl<K: Eq + Hash + Clone> KeyedSemaphore<K> {
         Self(Arc::new(Inner { all: Mutex::new(FairQueue::new(all)), each, by_key: Mutex::default() }))
     }
 
-    /// A permit, as from [`Self::acquire`]; none if that takes too long.
+    /// A permit, as from [`Self::acquire`]; none if that takes too long. A permit that is free
+    /// needs no timer.
     pub async fn acquire_within(&self, key: K, within: Duration) -> Option<KeyedPermit<K>> {
-        tokio::time::timeout(within, self.acquire(key)).await.ok()?
+        none_after(within, self.acquire(key)).await
+    }
+
+    /// A permit, as from [`Self::acquire_own`]; none if that takes too long. A permit that is
+    /// free needs no timer.
+    pub async fn acquire_own_within(&self, key: K, within: Duration) -> Option<OwnPermit<K>> {
+        none_after(within, self.acquire_own(key)).await
     }
 
     /// A permit, for each key in the order of the calls. A caller that waits for a permit of its
@@ -106,6 +116,16 @@ impl<K: Eq + Hash + Clone> KeyedSemaphore<K> {
         let entry = Entry { inner: Arc::clone(&self.0), key };
         let own = own.acquire_owned().await.ok()?;
         Some(OwnPermit { _own: own, entry })
+    }
+}
+
+/// A permit, unless that takes too long. The timer begins only if the permit is not free: some
+/// programs that read a store run without timers.
+async fn none_after<P>(within: Duration, acquiring: impl Future<Output = Option<P>>) -> Option<P> {
+    let mut acquiring = pin!(acquiring);
+    match poll_fn(|cx| Poll::Ready(acquiring.as_mut().poll(cx))).await {
+        Poll::Ready(permit) => permit,
+        Poll::Pending => tokio::time::timeout(within, acquiring).await.ok()?,
     }
 }
 
@@ -184,7 +204,7 @@ impl<K: Eq + Hash + Clone> Drop for Entry<K> {
 #[cfg(test)]
 mod tests {
     use std::pin::Pin;
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Waker};
 
     use super::*;
 
@@ -218,6 +238,27 @@ mod tests {
         assert!(permits.acquire_within('b', WITHIN).await.is_some());
         drop(one);
         assert!(again.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn permits_of_a_key_alone_take_no_common_ones() {
+        let turns = KeyedSemaphore::new(0, 1);
+        let one = turns.acquire_own_within('a', WITHIN).await.unwrap();
+        assert!(turns.acquire_own_within('a', WITHIN).await.is_none());
+        let other = turns.acquire_own_within('b', WITHIN).await.unwrap();
+        drop((one, other));
+        assert_eq!(turns.keys(), 0);
+    }
+
+    /// Tools and simulations read a store in a runtime without timers.
+    #[test]
+    fn a_free_permit_needs_no_timer() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let permits = KeyedSemaphore::new(1, 1);
+            assert!(permits.acquire_within('a', Duration::MAX).await.is_some());
+            assert!(permits.acquire_own_within('a', Duration::MAX).await.is_some());
+        });
     }
 
     /// A call that is polled by hand.

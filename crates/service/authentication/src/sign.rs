@@ -11,6 +11,8 @@
 //! * A domain's record is read for each message. On the embedded engine that takes about a
 //!   microsecond, and a rotation in another process counts from the next message on. The parsed
 //!   key is cached, by the version of its record.
+//! * Long messages are signed on fewer threads than there are processors, and those of one
+//!   address one at a time. A message that waits for its turn holds nothing that signing needs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use futures_util::future::BoxFuture;
 use mail_auth::AuthenticatedMessage;
 use parking_lot::Mutex;
 use posthaste_directory::{normal_domain, unix_time};
-use posthaste_net::{freed_elsewhere, on_compute_thread};
+use posthaste_net::{KeyedSemaphore, compute_threads, freed_elsewhere, on_compute_thread};
 use posthaste_store::{DirectoryEntry, Engine};
 
 use crate::arc;
@@ -66,6 +68,18 @@ pub enum Origin<'a> {
     },
 }
 
+impl<'a> Origin<'a> {
+    /// The address whose long messages are signed one at a time. Reports of the server have none
+    /// and count together.
+    fn address(self) -> &'a str {
+        match self {
+            Self::User { sender } => sender,
+            Self::Server => "",
+            Self::Elsewhere { forwarder, .. } => forwarder,
+        }
+    }
+}
+
 /// Signs messages. Cheap to clone: all clones share one cache.
 #[derive(Clone)]
 pub struct Signer {
@@ -73,6 +87,8 @@ pub struct Signer {
     host: Arc<str>,
     /// By domain.
     ready: Arc<Mutex<HashMap<String, Arc<Ready>>>>,
+    /// For long messages, by [`Origin::address`].
+    permits: KeyedSemaphore<String>,
 }
 
 impl std::fmt::Debug for Signer {
@@ -84,7 +100,8 @@ impl std::fmt::Debug for Signer {
 impl Signer {
     /// With the keys of a store, for a server of this name.
     pub fn new(engine: Arc<dyn Engine>, host: &str) -> Self {
-        Self { engine, host: host.into(), ready: Arc::default() }
+        let permits = KeyedSemaphore::new(compute_threads(), 1);
+        Self { engine, host: host.into(), ready: Arc::default(), permits }
     }
 
     /// A message with its signatures in front, or as it is if nothing signs it. An error means that
@@ -114,8 +131,14 @@ impl Signer {
             if len <= INLINE_BYTES_MAX {
                 return work();
             }
-            let work = on_compute_thread(work).await;
-            let signed = work.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }));
+            let permit = self.permits.acquire(origin.address().to_ascii_lowercase()).await;
+            let work = on_compute_thread(move || {
+                // The work holds its permit, not the task that waits for it.
+                let _permit = permit;
+                work()
+            });
+            let signed =
+                work.await.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }));
             signed.map(freed_elsewhere)
         })
     }
@@ -326,6 +349,22 @@ mod tests {
             sign(&signer, message, Origin::User { sender: "ana@example.org" }).await;
             assert_eq!(given_to_compute_threads() - given, usize::from(is_long), "{} octets", message.len());
         }
+    }
+
+    #[tokio::test]
+    async fn long_messages_of_an_address_are_signed_one_at_a_time() {
+        let (_engine, signer) = signer().await;
+        let long = Bytes::from(format!("{MESSAGE}{}", "a\r\n".repeat(40_000)));
+        let sign = |sender| signer.sign(long.clone(), Origin::User { sender });
+        let held = signer.permits.acquire_own("ana@example.org".to_owned()).await;
+        let mut second = sign("Ana@example.org");
+        let waits = std::future::poll_fn(|cx| std::task::Poll::Ready(second.as_mut().poll(cx).is_pending()));
+        assert!(waits.await);
+        assert_eq!(signer.permits.count(&"ana@example.org".to_owned()), 2);
+        sign("bo@example.org").await.unwrap();
+        drop(held);
+        assert!(second.await.unwrap().len() > long.len());
+        assert_eq!(signer.permits.keys(), 0);
     }
 
     #[test]

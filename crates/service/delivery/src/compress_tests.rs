@@ -1,8 +1,8 @@
 //! Mail that is stored compressed, on the in-memory engine.
 
 use posthaste_directory::{Account, Format, NewAccount};
-use posthaste_mail_model::{NumSet, Secret};
-use posthaste_net::ByteBudget;
+use posthaste_mail_model::{AccountId, Id, NumSet, Secret};
+use posthaste_net::{ByteBudget, Holder};
 use posthaste_tnef::samples;
 
 use super::*;
@@ -137,11 +137,12 @@ async fn short_ordinary_mail_in_rich_form_is_restored_at_once() {
     held.grow_to_within(conversions.budget.largest(), std::time::Duration::ZERO).await.unwrap();
     held.complete();
     let sent = letter(3_000);
-    let restored = conversions.serve(enriched(&sent).unwrap());
+    let reader = Place::Account(AccountId(Id::new(1, 1)));
+    let restored = conversions.serve(reader, enriched(&sent).unwrap());
     assert_eq!(futures_util::FutureExt::now_or_never(restored).unwrap().unwrap(), sent);
     let large = letter(200_000);
     let stored = enriched(&large).unwrap();
     assert!(memory_to_serve(&stored) < conversion_memory_max(stored.len()) / 8);
     drop(held);
-    assert_eq!(conversions.serve(stored).await.unwrap(), large);
+    assert_eq!(conversions.serve(reader, stored).await.unwrap(), large);
 }

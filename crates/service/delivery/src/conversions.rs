@@ -13,17 +13,18 @@ use posthaste_directory::Precompute;
 use posthaste_mime_summary::{
     HeaderFields, Span, Structure, SummaryRef, bounded_header_len, summary_memory_max,
 };
-use posthaste_net::{ByteBudget, BytePermit, Holder, on_compute_thread};
+use posthaste_net::{ByteBudget, on_compute_thread};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{Row, Serve, StoreError, SummaryOf};
+use posthaste_store::{Place, Row, Serve, StoreError, SummaryOf};
 use posthaste_tnef::{
     Outcome, conversion_memory_max, convert, convert_and_name, enrich_after, restore, restore_memory_max,
     says_it_is_rich,
 };
 use sha2::{Digest, Sha256};
 
-use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, one_share};
+use crate::long_work::{LongWork, Room, WorkFor};
+use crate::memory::{is_long, one_share};
 use crate::summarize::structure_unless_rich;
 
 /// The number of what the conversion to MIME gives for a message. It is in each body that was not
@@ -33,9 +34,10 @@ pub const CONVERSION: u32 = 13;
 /// Octets of a message whose conversion may wait: the room that a row has for them.
 const UNCONVERTED_LEN_MAX: usize = (u32::MAX - Row::WITHOUT_ITEMS) as usize;
 
-/// Converts bodies for the clients of a store. Its memory is that of summaries.
+/// Converts bodies for the clients of a store. Its memory and its places are those of summaries.
 pub struct Conversions {
     budget: ByteBudget,
+    long_work: LongWork,
     precompute: Precompute,
     renewal: OnceLock<Box<dyn Renew>>,
 }
@@ -77,7 +79,13 @@ impl Conversions {
     /// Conversions that take their memory from a budget that deliveries may share.
     pub fn new(budget: ByteBudget) -> Self {
         let (precompute, renewal) = (Precompute::default(), OnceLock::new());
-        Self { budget: one_share(budget), precompute, renewal }
+        Self { budget: one_share(budget), long_work: LongWork::new(), precompute, renewal }
+    }
+
+    /// Sets the places for conversions. Deliveries share them.
+    #[must_use]
+    pub fn with_long_work(self, long_work: LongWork) -> Self {
+        Self { long_work, ..self }
     }
 
     /// Sets whether items are kept that are made for a reader.
@@ -91,19 +99,17 @@ impl Conversions {
         let _ = self.renewal.set(renewal);
     }
 
-    /// Waits until there is this much memory.
-    async fn room(&self, wanted: usize) -> Result<BytePermit, StoreError> {
-        let permit = self.budget.begin(Holder::Account([0; 16]));
+    /// Waits for a place of the reader, and then for this much memory.
+    async fn room(&self, reader: Place, wanted: usize) -> Result<Room, StoreError> {
         let wanted = wanted.min(self.budget.largest());
-        permit.grow_to_within(wanted, SUMMARY_WITHIN).await.map_err(|_| StoreError::Busy)?;
-        permit.complete();
-        Ok(permit)
+        let room = self.long_work.room(WorkFor::reader(reader), &self.budget, wanted).await;
+        room.ok_or(StoreError::Busy)
     }
 }
 
 #[async_trait]
 impl Serve for Conversions {
-    async fn serve(&self, stored: Bytes) -> Result<Bytes, StoreError> {
+    async fn serve(&self, reader: Place, stored: Bytes) -> Result<Bytes, StoreError> {
         if is_plain(&stored) {
             return Ok(FormHeader::content(&stored));
         }
@@ -111,10 +117,10 @@ impl Serve for Conversions {
             posthaste_metrics::count(posthaste_metrics::Counter::Conversions, 1);
             return served(&stored).map_err(StoreError::from);
         }
-        let permit = self.room(memory_to_serve(&stored)).await?;
+        let room = self.room(reader, memory_to_serve(&stored)).await?;
         posthaste_metrics::count(posthaste_metrics::Counter::Conversions, 1);
         let work = on_compute_thread(move || {
-            let _permit = permit;
+            let _room = room;
             served(&stored)
         });
         let served =
@@ -127,10 +133,10 @@ impl Serve for Conversions {
         self.renewal.get().ok_or_else(nobody)?.renew(superseded).await
     }
 
-    async fn summarize(&self, served: Bytes) -> Result<Bytes, StoreError> {
-        let permit = self.room(summary_memory_max(served.len())).await?;
+    async fn summarize(&self, reader: Place, served: Bytes) -> Result<Bytes, StoreError> {
+        let room = self.room(reader, summary_memory_max(served.len())).await?;
         let work = on_compute_thread(move || {
-            let _permit = permit;
+            let _room = room;
             Bytes::from(crate::summarize(&served))
         });
         work.await.map_err(|error| StoreError::Corrupt(format!("a summary was not made: {error}")))
@@ -153,7 +159,7 @@ fn is_plain(stored: &[u8]) -> bool {
 /// it is read.
 fn is_short_ordinary(stored: &[u8]) -> bool {
     let is_ordinary = FormHeader::of(stored).is_some_and(|header| header.form == Form::Enriched);
-    is_ordinary && stored.len() <= INLINE_LEN_MAX
+    is_ordinary && !is_long(stored.len())
 }
 
 /// Memory to make what clients see of a stored body, besides that body.

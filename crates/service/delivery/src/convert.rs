@@ -53,6 +53,7 @@ use crate::body_change::{
 };
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
+use crate::long_work::WorkFor;
 use crate::replace::{ReadBodies, Replaced, Replacer};
 use crate::sample::Sample;
 use crate::shared_bodies::SharedBodies;
@@ -492,7 +493,9 @@ impl Converter<'_> {
     /// conversions.
     async fn change_of(&self, stored: &Bytes, to: Format) -> Result<BodyChange, DeliveryError> {
         let largest = stored.len().max(served_len(stored));
-        let permit = self.delivery.room_to_convert(largest).await?;
+        // A run converts one message after the other. It has a place of its own, so that it does
+        // not wait for sessions of the account.
+        let room = self.delivery.room_to_convert(WorkFor::mailbox(self.mailbox.id()), largest).await?;
         let (account, loss) = (self.account.name.clone(), self.options.loss);
         let server = self.delivery.options();
         let keep_original = self.account.stored_as(server.format).keep_original;
@@ -503,7 +506,7 @@ impl Converter<'_> {
         // Clients cannot read a superseded message, so it must be replaced.
         let must_change = self.which == Selection::Superseded || is_superseded(&stored);
         let work = on_compute_thread(move || {
-            let Some(_permit) = permit else {
+            let Some(_room) = room else {
                 return match must_change {
                     true => {
                         Err("its conversion may take more memory than `limits.summary_bytes` allows".into())

@@ -490,7 +490,7 @@ async fn mail_without_room_to_convert_it_stays_unless_nobody_can_read_it() {
     let (delivery, ana) = delivery().await;
     let ana = deliver(&delivery, &ana, (Format::Keep, false)).await;
     let small = delivery.with_summaries(ByteBudget::new(8 << 10));
-    assert_eq!(small.room_to_convert(1).await.map(|room| room.is_some()).ok(), Some(false));
+    assert_eq!(small.room_to_convert(WorkFor::SERVER, 1).await.map(|room| room.is_some()).ok(), Some(false));
     for format in [Format::Mime, Format::Keep] {
         let report = run(&small, &ana, to(format)).await;
         assert_eq!((report.examined, report.converted), (3, 0), "{format:?}");

@@ -5,25 +5,28 @@ use std::sync::{Arc, OnceLock};
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
-use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedSemaphore, compute_threads, on_compute_thread};
+use posthaste_mime_summary::summary_memory_max;
+use posthaste_net::{ByteBudget, KeyedPermit, KeyedSemaphore, compute_threads, on_compute_thread};
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::served_len;
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
 
 use crate::conversions::stored_plainly;
 use crate::error::DeliveryError;
-use crate::memory::{FINISHED_BYTES_DEFAULT, INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryTurns, one_share};
+use crate::long_work::{LongWork, Room, Turn, WorkFor};
+use crate::memory::{FINISHED_BYTES_DEFAULT, Reserves, SummaryMemory, is_long, one_share};
 use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
 
 /// Default memory for all summaries being made: two of the largest messages, or twenty of 300 KiB
-/// built to take much. A message up to [`INLINE_LEN_MAX`] is not counted: a thread of the runtime
-/// summarises one at a time.
+/// built to take much. A message that is not long ([`is_long`]) is not counted: a thread of the
+/// runtime summarises one at a time.
 const SUMMARIES_BYTES_DEFAULT: usize = 512 << 20;
 /// Recipients whose mailboxes are appended to at a time. It is enough for the engine to commit them
 /// as one group of at most some hundreds of commits. Twice as many would not save a sync.
@@ -95,7 +98,9 @@ pub struct Delivery {
     /// Memory for summaries that are made and not stored yet.
     pub(crate) finished: ByteBudget,
     /// For summaries that find no memory there and must not wait for it.
-    pub(crate) summary_turns: SummaryTurns,
+    pub(crate) reserves: Reserves,
+    /// Places for summaries and conversions.
+    pub(crate) long_work: LongWork,
     quotas: Arc<Quotas>,
     /// For decoding what URLs name: one for each account.
     pub(crate) url_permits: KeyedSemaphore<[u8; 16]>,
@@ -112,7 +117,6 @@ impl Delivery {
     pub fn new(store: Store, directory: Arc<Directory>, options: DeliveryOptions) -> Self {
         let summaries = one_share(ByteBudget::new(SUMMARIES_BYTES_DEFAULT));
         let finished = one_share(ByteBudget::new(FINISHED_BYTES_DEFAULT));
-        let summary_turns = SummaryTurns::new();
         let quotas = Arc::new(Quotas::new(store.clone()));
         let url_permits = KeyedSemaphore::new(compute_threads(), 1);
         Self {
@@ -122,7 +126,8 @@ impl Delivery {
             summarize: crate::summarize,
             summaries,
             finished,
-            summary_turns,
+            reserves: Reserves::new(),
+            long_work: LongWork::new(),
             quotas,
             url_permits,
         }
@@ -142,6 +147,12 @@ impl Delivery {
     pub fn with_finished(mut self, budget: ByteBudget) -> Self {
         self.finished = one_share(budget);
         self
+    }
+
+    /// Sets the places for summaries and conversions. Conversions for readers share them.
+    #[must_use]
+    pub fn with_long_work(self, long_work: LongWork) -> Self {
+        Self { long_work, ..self }
     }
 
     /// The memory for summaries, for other work on whole messages.
@@ -182,8 +193,8 @@ impl Delivery {
         Ok(self.store.ensure_default_mailboxes(account, defaults).await?)
     }
 
-    /// A message ready for a mailbox: its size is checked and its summary is made. `date` is
-    /// INTERNALDATE in unix seconds; without one, it is now.
+    /// A message of the server itself, ready for a mailbox, without memory for its summary. What
+    /// comes from others has that memory, and counts for them: see [`Delivery::incoming_held`].
     #[boxed]
     pub async fn incoming(
         &self,
@@ -191,36 +202,46 @@ impl Delivery {
         flags: Vec<Flag>,
         date: Option<u32>,
     ) -> Result<IncomingMessage, DeliveryError> {
-        self.incoming_with(bytes, flags, date, self.options.compress).await
+        self.incoming_with(WorkFor::SERVER, (bytes, flags, date), self.options.compress).await
     }
 
-    /// Makes a message as [`Self::incoming`] does, with this compression of the body. A body that
-    /// nobody stores needs none.
-    pub(crate) async fn incoming_with(
+    /// A message ready for a mailbox: its size is checked and its summary is made. `date` is
+    /// INTERNALDATE in unix seconds; without one, it is now.
+    #[boxed]
+    pub(crate) async fn incoming_for(
         &self,
+        whose: WorkFor,
         bytes: Bytes,
         flags: Vec<Flag>,
         date: Option<u32>,
+    ) -> Result<IncomingMessage, DeliveryError> {
+        self.incoming_with(whose, (bytes, flags, date), self.options.compress).await
+    }
+
+    /// Makes a message as [`Self::incoming_for`] does, with this compression of the body. A body
+    /// that nobody stores needs none.
+    pub(crate) async fn incoming_with(
+        &self,
+        whose: WorkFor,
+        (bytes, flags, date): (Bytes, Vec<Flag>, Option<u32>),
         compress: Compression,
     ) -> Result<IncomingMessage, DeliveryError> {
         self.check_size(bytes.len())?;
-        if bytes.len() <= INLINE_LEN_MAX {
+        if !is_long(bytes.len()) {
             return Ok(self.incoming_here(bytes, flags, date, compress));
         }
         let summarize = self.summarize;
-        let permit = self.room_for_summary(bytes.len()).await?;
+        let room = self.room(whose, summary_memory_max(bytes.len())).await?;
         let work = on_compute_thread(move || {
-            // The work holds the memory, not the task that waits for it: the work continues if a
-            // session ends.
-            let _permit = permit;
+            let _room = room;
             (summarize(&bytes), stored_plainly(bytes, compress))
         });
         let (summary, stored) = work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?;
         Ok(self.with_summary(stored, summary, flags, date))
     }
 
-    /// Makes a message as [`Self::incoming_with`] does, on this thread. It has at most
-    /// [`INLINE_LEN_MAX`] octets, and its size was checked.
+    /// Makes a message as [`Self::incoming_with`] does, on this thread. It is not long, and its
+    /// size was checked.
     pub(crate) fn incoming_here(
         &self,
         bytes: Bytes,
@@ -232,17 +253,44 @@ impl Delivery {
         self.with_summary(stored_plainly(bytes, compress), summary, flags, date)
     }
 
-    /// Waits until there is memory to summarise a message of this size.
-    async fn room_for_summary(&self, len: usize) -> Result<BytePermit, DeliveryError> {
-        let permit = self.summaries.begin(Holder::Account([0; 16]));
-        let wanted = posthaste_mime_summary::summary_memory_max(len);
-        match permit.grow_to_within(wanted, SUMMARY_WITHIN).await {
-            Ok(()) => {
-                permit.complete();
-                Ok(permit)
-            }
-            Err(_) => Err(DeliveryError::Busy),
+    /// Waits for the turn to make the summary of a message of this many octets, if it is long.
+    /// Take it before the memory for the summary.
+    pub(crate) async fn turn_if_long(
+        &self,
+        whose: WorkFor,
+        octets: usize,
+        memory: SummaryMemory,
+    ) -> Result<Option<Turn>, DeliveryError> {
+        match is_long(octets) {
+            true => self.long_work.turn(whose, memory).await.map(Some).ok_or(DeliveryError::Busy),
+            false => Ok(None),
         }
+    }
+
+    /// Waits for a place for work that takes little memory.
+    pub(crate) async fn place(&self, whose: WorkFor) -> Result<KeyedPermit<WorkFor>, DeliveryError> {
+        self.long_work.place(whose).await.ok_or(DeliveryError::Busy)
+    }
+
+    /// Waits for a place and this much memory.
+    pub(crate) async fn room(&self, whose: WorkFor, bytes: usize) -> Result<Room, DeliveryError> {
+        self.long_work.room(whose, &self.summaries, bytes).await.ok_or(DeliveryError::Busy)
+    }
+
+    /// A message's summary. That of a long one is made on another thread.
+    pub(crate) async fn summary_for(&self, whose: WorkFor, bytes: &Bytes) -> Result<Vec<u8>, DeliveryError> {
+        if !is_long(bytes.len()) {
+            return Ok(self.summary_of(bytes));
+        }
+        // The message is stored already, so it is summarised however little memory there is.
+        let wanted = summary_memory_max(bytes.len()).min(self.summaries.largest());
+        let room = self.room(whose, wanted).await?;
+        let (summarize, bytes) = (self.summarize, bytes.clone());
+        let work = on_compute_thread(move || {
+            let _room = room;
+            summarize(&bytes)
+        });
+        work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))
     }
 
     /// A message's summary, made on this thread.
@@ -268,16 +316,27 @@ impl Delivery {
         }
     }
 
+    /// Delivers a message as [`Self::deliver_for`] does. Its long work counts for the mail of the
+    /// first recipient.
+    pub fn deliver<'a>(
+        &'a self,
+        bytes: Bytes,
+        recipients: &'a [Recipient],
+    ) -> BoxFuture<'a, Vec<Result<Delivered, DeliveryError>>> {
+        self.deliver_for(WorkFor::mail_to(recipients), bytes, recipients)
+    }
+
     /// Delivers one message to the INBOX of each recipient and returns one result for each, in
     /// their order. Recipients that share an account get one copy and one result. RFC 2033 §4.2:
     /// each result is independent.
     #[boxed]
-    pub async fn deliver(
+    pub async fn deliver_for(
         &self,
+        whose: WorkFor,
         bytes: Bytes,
         recipients: &[Recipient],
     ) -> Vec<Result<Delivered, DeliveryError>> {
-        let forms = match self.forms_to_file(bytes, recipients).await {
+        let forms = match self.forms_to_file(whose, bytes, recipients).await {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone())).collect(),
         };

@@ -28,11 +28,15 @@ use posthaste_tnef::{hash_in_boundaries, leaving_out};
 use crate::conversions::{marked, original_of};
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
+use crate::long_work::WorkFor;
+use crate::memory::SummaryMemory;
+use crate::prepared::SummariesHeld;
 use crate::rich::{Rich, Shape, as_mime_blocking};
 
 impl Delivery {
-    /// A message that a script edited, ready for the mailboxes of an account. `sent` is the
-    /// message as it came, and `served` the one that the script saw.
+    /// A message that a script edited, ready for the mailboxes of an account, and the memory of
+    /// its summary. Hold that until the message is stored. `sent` is the message as it came, and
+    /// `served` the one that the script saw.
     #[boxed]
     pub async fn edited(
         &self,
@@ -40,23 +44,36 @@ impl Delivery {
         sent: &Bytes,
         served: &Bytes,
         edited: Bytes,
+    ) -> Result<(IncomingMessage, SummariesHeld), DeliveryError> {
+        let whose = WorkFor::mail_of(account.id);
+        let (_turn, held) = self.turn_and_room(whose, edited.len(), SummaryMemory::Last).await?;
+        let message = self.edited_for(whose, (account, sent, served), edited).await?;
+        self.take_room(&held, &message);
+        Ok((message, held))
+    }
+
+    async fn edited_for(
+        &self,
+        whose: WorkFor,
+        (account, sent, served): (&Account, &Bytes, &Bytes),
+        edited: Bytes,
     ) -> Result<IncomingMessage, DeliveryError> {
         let settings = account.stored_as(self.options().format);
         if sent == served {
-            return self.edited_ordinary(Shape::of_ordinary(settings), edited).await;
+            return self.edited_ordinary(whose, Shape::of_ordinary(settings), edited).await;
         }
         let shape = Shape::of_rich(settings);
         if shape == Shape::Mime {
-            return self.edited_mime(edited).await;
+            return self.edited_mime(whose, edited).await;
         }
         let largest = sent.len().saturating_add(edited.len().saturating_sub(served.len()));
-        let Some(permit) = self.room_to_convert(largest).await? else {
-            return self.edited_mime(edited).await;
+        let Some(room) = self.room_to_convert(whose, largest).await? else {
+            return self.edited_mime(whose, edited).await;
         };
         let (name, limit) = (account.name.clone(), self.options().message_len_max);
         let (came, seen, wanted) = (sent.clone(), served.clone(), edited.clone());
         let work = on_compute_thread(move || {
-            let _permit = permit;
+            let _room = room;
             let is_wanted = |sent: &[u8], rich: &Rich| {
                 are_equal_but_for_hashes((&wanted[..], &came[..]), (&rich.mime[..], sent))
             };
@@ -75,8 +92,9 @@ impl Delivery {
             tracing::error!(account = account.name, %error, "an edited message is stored as MIME: its conversion failed");
             None
         });
-        let Some((stored, mime)) = made else { return self.edited_mime(edited).await };
-        let message = self.incoming_with(mime.clone(), Vec::new(), None, Compression::None).await?;
+        let Some((stored, mime)) = made else { return self.edited_mime(whose, edited).await };
+        let new = (mime.clone(), Vec::new(), None);
+        let message = self.incoming_with(whose, new, Compression::None).await?;
         self.store().has_converted(message.body, &mime);
         Ok(IncomingMessage { bytes: stored, ..message })
     }
@@ -89,13 +107,18 @@ impl Delivery {
     }
 
     /// An edited message that did not come as rich mail.
-    async fn edited_ordinary(&self, shape: Shape, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
+    async fn edited_ordinary(
+        &self,
+        whose: WorkFor,
+        shape: Shape,
+        edited: Bytes,
+    ) -> Result<IncomingMessage, DeliveryError> {
         let stored = match shape {
-            Shape::Enriched => self.as_rich(&edited).await?,
+            Shape::Enriched => self.as_rich(whose, &edited).await?,
             Shape::AsSent | Shape::Mime | Shape::MimeWithOriginal => None,
         };
         let compress = if stored.is_some() { Compression::None } else { self.options().compress };
-        let message = self.incoming_with(edited.clone(), Vec::new(), None, compress).await?;
+        let message = self.incoming_with(whose, (edited.clone(), Vec::new(), None), compress).await?;
         Ok(match stored {
             Some(stored) => self.stored_as(&message, stored, &edited),
             None => message,
@@ -103,10 +126,14 @@ impl Delivery {
     }
 
     /// An edited message without its rich original.
-    async fn edited_mime(&self, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
-        let look = edited.clone();
-        let marked = on_compute_thread(move || marked(&look)).await.unwrap_or_default();
-        let mut message = self.incoming(edited, Vec::new(), None).await?;
+    async fn edited_mime(&self, whose: WorkFor, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
+        let (look, place) = (edited.clone(), self.place(whose).await?);
+        let work = on_compute_thread(move || {
+            let _place = place;
+            marked(&look)
+        });
+        let marked = work.await.unwrap_or_default();
+        let mut message = self.incoming_for(whose, edited, Vec::new(), None).await?;
         if let Some(marked) = marked {
             message.bytes = marked;
         }

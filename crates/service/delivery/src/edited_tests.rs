@@ -64,7 +64,7 @@ async fn an_edited_message_keeps_its_original() {
             let sent = Bytes::from(sent);
             let served = mime_of(&sent);
             let edited = Bytes::from(after(added, &served));
-            let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+            let (message, _) = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
             assert_eq!(FormHeader::of(&message.bytes).unwrap().form, form);
             let original = original_of(&message.bytes).unwrap();
             assert_eq!(original.len(), sent.len() + added.len());
@@ -94,7 +94,7 @@ async fn edits_are_made_in_the_message_as_it_came() {
     let sent = Bytes::from(whole());
     let served = mime_of(&sent);
     let edited = Bytes::from(without("X-Own: 1\r\n", &with_last("X-Last: y\r\n", &served)));
-    let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+    let (message, _) = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
     let original = original_of(&message.bytes).unwrap();
     assert!(original.starts_with(b"From: a@x.example\r\nX-Last: y\r\nContent-Type: application/ms-tnef\r\n"));
     let seen = seen_of(&message.bytes).unwrap();
@@ -118,7 +118,7 @@ async fn a_deleted_field_of_a_property_does_not_come_back() {
         let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &edited));
         for (format, keep_original) in [(Format::Mime, true), (Format::Keep, false), (Format::Rich, false)] {
             let ana = ana_with(&delivery, FormatSettings { format, keep_original }).await;
-            let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+            let (message, _) = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
             let original = original_of(&message.bytes).unwrap();
             let seen = seen_of(&message.bytes).unwrap();
             assert!(are_equal_but_for_hashes((&seen[..], &original[..]), (&edited[..], &sent[..])));
@@ -136,7 +136,7 @@ async fn fields_of_the_content_are_edited_where_they_mean_the_same() {
     let sent = Bytes::from(samples::mail(&samples::note()));
     let served = mime_of(&sent);
     for edited in [after("Content-Language: en\r\n", &served), without("MIME-Version: 1.0\r\n", &served)] {
-        let message = delivery.edited(&ana, &sent, &served, edited.clone().into()).await.unwrap();
+        let (message, _) = delivery.edited(&ana, &sent, &served, edited.clone().into()).await.unwrap();
         let original = original_of(&message.bytes).unwrap();
         let seen = seen_of(&message.bytes).unwrap();
         assert!(are_equal_but_for_hashes((&seen[..], &original[..]), (&edited[..], &sent[..])));
@@ -164,23 +164,23 @@ async fn edits_without_a_counterpart_leave_mime_alone() {
         for (format, keep_original) in [(Format::Mime, true), (Format::Keep, false)] {
             let ana = ana_with(&delivery, FormatSettings { format, keep_original }).await;
             let edited = Bytes::from(edited.clone());
-            let message = delivery.edited(&ana, sent, served, edited.clone()).await.unwrap();
+            let (message, _) = delivery.edited(&ana, sent, served, edited.clone()).await.unwrap();
             assert_eq!(message.bytes, edited);
         }
     }
     let ana = ana_with(&delivery, FormatSettings { format: Format::Mime, keep_original: false }).await;
     let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &served));
-    let message = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
+    let (message, _) = delivery.edited(&ana, &sent, &served, edited.clone()).await.unwrap();
     assert_eq!(message.bytes, edited);
     // Ordinary mail has no original.
     let ana = ana_with(&delivery, FormatSettings { format: Format::Mime, keep_original: true }).await;
     let plain = Bytes::from_static(b"Subject: plain\r\n\r\nwords\r\n");
     let edited = Bytes::from(after("X-Seen-By: sieve\r\n", &plain));
-    let message = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
+    let (message, _) = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
     assert_eq!(message.bytes, edited);
     // The format `rich` makes TNEF of it.
     let ana = ana_with(&delivery, FormatSettings { format: Format::Rich, keep_original: false }).await;
-    let message = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
+    let (message, _) = delivery.edited(&ana, &plain, &plain, edited.clone()).await.unwrap();
     assert_eq!(FormHeader::of(&message.bytes).unwrap().form, Form::Enriched);
     assert_eq!(seen_of(&message.bytes).unwrap(), edited);
 }

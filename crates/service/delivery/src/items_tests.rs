@@ -8,7 +8,7 @@ use posthaste_directory::{Account, AccountChange, Format, Precompute};
 use posthaste_mail_model::{Flag, Keyword, NumSet};
 use posthaste_net::ByteBudget;
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{IncomingMessage, MemoryEngine, StoreError, View};
+use posthaste_store::{IncomingMessage, MemoryEngine, Place, StoreError, View};
 use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::body_change::LossPolicy;
@@ -76,7 +76,9 @@ async fn shown(delivery: &Delivery, account: &Account) -> Vec<(u32, Vec<u8>, Byt
         ControlFlow::Continue(())
     };
     let all = NumSet::range(1, u32::MAX);
-    delivery.store().made_summaries(inbox.id(), &all, &mut visit).await.unwrap().refuse().unwrap();
+    let reader = Place::Mailbox(inbox.id());
+    let made = delivery.store().made_summaries(reader, inbox.id(), &all, &mut visit).await;
+    made.unwrap().refuse().unwrap();
     let mut shown = Vec::new();
     for ((uid, body, summary), (_, row)) in found.into_iter().zip(sized.rows(&sized.all())) {
         let bytes = inbox.read_body(uid, body, 0..u64::MAX).await.unwrap();

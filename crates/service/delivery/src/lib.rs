@@ -16,6 +16,7 @@
 //! | [`Renewals`] | new UIDs for mail that an earlier program converted otherwise |
 //! | [`convert`] | stored mail in the form of another format |
 //! | [`HeldMessages`] | the converted messages that sessions read in pieces |
+//! | [`LongWork`] | the places for summaries and conversions, which accounts share |
 //! | [`import`] | mbox, Maildir, `.eml` and folders of them, read into mailboxes |
 //! | [`export`] | mailboxes written as mbox or Maildir |
 //!
@@ -38,6 +39,7 @@ mod held_messages;
 pub mod import;
 #[cfg(test)]
 mod items_tests;
+mod long_work;
 mod memory;
 mod prepared;
 mod quota;
@@ -64,7 +66,8 @@ pub use export::{ExportError, ExportReport, MailFormat};
 pub use folders::Opening;
 pub use held_messages::{HeldMessages, Holding, LargeMessage};
 pub use import::{ImportError, ImportOptions, ImportReport};
-pub use memory::{SummaryMemory, summaries_beside};
+pub use long_work::{LongWork, WorkFor};
+pub use memory::{SummaryMemory, is_long, summaries_beside};
 pub use posthaste_directory::{Recipient, ResolveError};
 pub use posthaste_mime_summary::summary_memory_max;
 pub use prepared::{NewMessage, Prepared, SummariesHeld};

@@ -1,16 +1,13 @@
 //! Memory for summaries and conversions that are being made: one budget, which both share. Another
 //! one is for summaries that are made and not stored yet.
 //!
-//! Work that holds bytes of the second may wait for the first. A message waits for the second
-//! before it holds any of it, and work that makes a summary waits for nothing. The copy of a
-//! message that was verified counts for the first, too, while it waits: so each wait has a
-//! deadline.
+//! The copy of a message that was verified counts for the first, too, while it waits for scanners.
 //!
 //! A script holds the summary of its message while the mail that it sends is delivered. If that
 //! mail waited for the second budget, two scripts could wait for each other. It takes what is
-//! free there. If nothing is free, it waits for a turn ([`SummaryTurns`]), and is not counted. So
+//! free there. If that is not enough, it waits for the reserve of its step ([`Reserves`]). So
 //! beside the budget there is one summary for each step of a message through scripts. One more is
-//! of what is stored next.
+//! of what is stored next. The order of all these waits is in [`crate::long_work`].
 
 use std::time::Duration;
 
@@ -23,7 +20,14 @@ use posthaste_store::compressed::Compression;
 /// 2.5 ms. Handing the message over takes 10 µs. The same holds for the rich form of ordinary mail.
 pub(crate) const INLINE_LEN_MAX: usize = 64 * 1024;
 
-/// The time that a message waits for that memory before its sender gets a temporary error.
+/// Whether a message of this many octets is summarised on another thread. That takes a place
+/// ([`crate::LongWork`]) and memory.
+pub fn is_long(octets: usize) -> bool {
+    octets > INLINE_LEN_MAX
+}
+
+/// The time that a message waits for a turn, for a place, or for memory, before its sender gets a
+/// temporary error.
 /// Senders wait 10 minutes for an answer to their data (RFC 5321 §4.5.3.2.6). People who append a
 /// message wait far less.
 pub(crate) const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
@@ -38,8 +42,8 @@ pub(crate) fn one_share(budget: ByteBudget) -> ByteBudget {
 /// thousand usual ones.
 pub(crate) const FINISHED_BYTES_DEFAULT: usize = 128 << 20;
 
-/// The number of turns: those of the steps, and that of what is stored next.
-const TURNS: usize = SummaryMemory::STEPS_MAX + 1;
+/// The number of reserves: those of the steps, and that of what is stored next.
+const RESERVES: usize = SummaryMemory::STEPS_MAX + 1;
 
 /// Bytes that a message of this many octets has in memory beside itself, until it is stored: its
 /// summary, and its compressed body.
@@ -51,14 +55,14 @@ pub(crate) fn until_stored_max(octets: usize, compress: Compression) -> usize {
 /// Bytes of summaries that are held at most beside the memory for them, if the largest message
 /// has this many octets.
 pub fn summaries_beside(message_len: usize, compress: Compression) -> usize {
-    TURNS.saturating_mul(until_stored_max(message_len, compress))
+    RESERVES.saturating_mul(until_stored_max(message_len, compress))
 }
 
 /// How a summary gets its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SummaryMemory {
-    /// The caller holds no other summary. It waits for memory, and holds that until the message
-    /// is stored.
+    /// The first step: the caller holds no other summary. It waits for memory, and holds that
+    /// until the message is stored.
     Counted,
     /// Scripts and groups of this server have sent the message on this many times. The scripts
     /// among them hold the summaries of their messages meanwhile.
@@ -69,30 +73,30 @@ pub enum SummaryMemory {
 }
 
 impl SummaryMemory {
-    /// Steps through scripts and groups that have a turn each. No message goes through more.
+    /// Steps through scripts and groups that have a reserve each. No message goes through more.
     pub const STEPS_MAX: usize = 9;
 
-    /// The number of its turn. The holder of a turn waits only for later ones.
-    fn turn(self) -> usize {
+    /// The number of the step. Whoever holds the memory of a step waits only for later ones.
+    pub(crate) fn step(self) -> usize {
         match self {
             Self::Counted => 0,
             Self::SentOn(steps) => steps.min(Self::STEPS_MAX),
-            Self::Last => TURNS,
+            Self::Last => RESERVES,
         }
     }
 }
 
-/// Turns to hold a summary that is not counted: one at a time of each number.
+/// Memory beside the budget: for one summary at a time of each step.
 #[derive(Clone)]
-pub(crate) struct SummaryTurns(KeyedSemaphore<usize>);
+pub(crate) struct Reserves(KeyedSemaphore<usize>);
 
-impl SummaryTurns {
+impl Reserves {
     pub(crate) fn new() -> Self {
-        Self(KeyedSemaphore::new(TURNS, 1))
+        Self(KeyedSemaphore::new(RESERVES, 1))
     }
 
-    /// Waits for a turn; `None` if that takes too long.
+    /// Waits for the reserve of a step; `None` if that takes too long.
     pub(crate) async fn take(&self, memory: SummaryMemory) -> Option<KeyedPermit<usize>> {
-        self.0.acquire_within(memory.turn(), SUMMARY_WITHIN).await
+        self.0.acquire_within(memory.step(), SUMMARY_WITHIN).await
     }
 }

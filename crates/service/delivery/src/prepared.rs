@@ -2,7 +2,7 @@
 
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
-use posthaste_mail_model::Flag;
+use posthaste_mail_model::{AccountId, Flag};
 use posthaste_mime_summary::{SUMMARY_LEN_MAX, summary_len_max};
 use posthaste_net::{BytePermit, Holder, KeyedPermit};
 use posthaste_store::IncomingMessage;
@@ -10,7 +10,8 @@ use posthaste_store::compressed::Compression;
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory, until_stored_max};
+use crate::long_work::{Turn, WorkFor};
+use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory, is_long, until_stored_max};
 
 /// The divisor of the memory that gives the part for one command's summaries.
 const COMMAND_SHARE: usize = 4;
@@ -46,8 +47,8 @@ pub struct SummariesHeld(Held);
 enum Held {
     /// Bytes of the budget.
     Bytes(BytePermit),
-    /// A turn without any.
-    Turn { _until_stored: KeyedPermit<usize> },
+    /// The reserve of a step.
+    Reserve { _until_stored: KeyedPermit<usize> },
 }
 
 impl SummariesHeld {
@@ -55,29 +56,40 @@ impl SummariesHeld {
     pub(crate) fn take(&self, bytes: usize) {
         match &self.0 {
             Held::Bytes(permit) => permit.shrink_to(bytes),
-            Held::Turn { .. } => {}
+            Held::Reserve { .. } => {}
         }
     }
 }
 
 impl Delivery {
-    /// The messages of one command, ready for a mailbox: see [`Delivery::incoming`]. Their
-    /// summaries together have a bound.
+    /// The messages of one command of an account, ready for a mailbox: see
+    /// [`Delivery::incoming_held`]. Their summaries together have a bound.
     #[boxed]
-    pub async fn incoming_all(&self, messages: Vec<NewMessage>) -> Result<Prepared, DeliveryError> {
-        let mut most = 0;
+    pub async fn incoming_all(
+        &self,
+        account: AccountId,
+        messages: Vec<NewMessage>,
+    ) -> Result<Prepared, DeliveryError> {
+        let (mut most, mut longest) = (0, 0);
         for message in &messages {
             self.check_size(message.bytes.len())?;
             most += summary_len_max(message.bytes.len());
+            longest = longest.max(message.bytes.len());
         }
+        let whose = WorkFor::account(account);
+        let _turn = match is_long(longest) {
+            // Boxed: nearly no message is long.
+            true => Box::pin(self.turn_if_long(whose, longest, SummaryMemory::Counted)).await?,
+            false => None,
+        };
         let limit = (self.finished.largest() / COMMAND_SHARE).max(SUMMARY_LEN_MAX);
         let held = self.room_for_finished(most.min(limit)).await?;
         let (mut ready, mut total, mut worked) = (Vec::with_capacity(messages.len()), 0, 0);
         for NewMessage { bytes, flags, date } in messages {
             let len = bytes.len();
-            let message = match len <= INLINE_LEN_MAX {
-                true => self.incoming_here(bytes, flags, date, self.options().compress),
-                false => self.incoming(bytes, flags, date).await?,
+            let message = match is_long(len) {
+                true => self.incoming_for(whose, bytes, flags, date).await?,
+                false => self.incoming_here(bytes, flags, date, self.options().compress),
             };
             total += message.summary.len();
             if total > limit {
@@ -85,7 +97,7 @@ impl Delivery {
             }
             ready.push(message);
             // Larger ones are summarised on another thread.
-            worked += if len <= INLINE_LEN_MAX { len + MESSAGE_WORK } else { 0 };
+            worked += if is_long(len) { 0 } else { len + MESSAGE_WORK };
             if worked >= INLINE_LEN_MAX {
                 worked = 0;
                 tokio::task::yield_now().await;
@@ -110,9 +122,9 @@ impl Delivery {
         }
     }
 
-    /// Memory for a summary of this many bytes, of a caller that may hold others: at once, or a
-    /// turn without any.
-    pub(crate) async fn room_beside_others(
+    /// Memory for a summary of this many bytes, of a caller that may hold others: what is free at
+    /// once, or the reserve of the step.
+    async fn room_beside_others(
         &self,
         bytes: usize,
         memory: SummaryMemory,
@@ -123,14 +135,13 @@ impl Delivery {
             return Ok(SummariesHeld(Held::Bytes(permit)));
         }
         drop(permit);
-        let turn = self.summary_turns.take(memory).await.ok_or(DeliveryError::Busy)?;
-        Ok(SummariesHeld(Held::Turn { _until_stored: turn }))
+        let reserve = self.reserves.take(memory).await.ok_or(DeliveryError::Busy)?;
+        Ok(SummariesHeld(Held::Reserve { _until_stored: reserve }))
     }
 
     /// Memory for the summary of a message that clients see with this many octets. Hold it until
-    /// the message is stored.
-    #[boxed]
-    pub async fn room_for_message(
+    /// the message is stored. That of a long message needs a turn before.
+    pub(crate) async fn room_for_message(
         &self,
         octets: usize,
         memory: SummaryMemory,
@@ -138,22 +149,40 @@ impl Delivery {
         let bytes = until_stored_max(octets, self.options().compress);
         match memory {
             SummaryMemory::Counted => self.room_for_finished(bytes).await,
-            SummaryMemory::SentOn(_) | SummaryMemory::Last => self.room_beside_others(bytes, memory).await,
+            // Boxed: most mail comes from elsewhere.
+            SummaryMemory::SentOn(_) | SummaryMemory::Last => {
+                Box::pin(self.room_beside_others(bytes, memory)).await
+            }
         }
     }
 
-    /// A message ready for a mailbox, as [`Delivery::incoming`] makes it, and the memory of its
-    /// summary. Hold that until the message is stored.
+    /// The turn of a message that may be long, and then the memory for its summary. Hold the turn
+    /// until the summary is made.
+    pub(crate) async fn turn_and_room(
+        &self,
+        whose: WorkFor,
+        octets: usize,
+        memory: SummaryMemory,
+    ) -> Result<(Option<Turn>, SummariesHeld), DeliveryError> {
+        let turn = self.turn_if_long(whose, octets, memory).await?;
+        let held = self.room_for_message(octets, memory).await?;
+        Ok((turn, held))
+    }
+
+    /// A message ready for a mailbox, and the memory of its summary. Hold that until the message
+    /// is stored. Its size is checked and its summary is made. A date is INTERNALDATE in unix
+    /// seconds; without one, it is now.
     #[boxed]
     pub async fn incoming_held(
         &self,
+        whose: WorkFor,
         message: NewMessage,
         memory: SummaryMemory,
     ) -> Result<(IncomingMessage, SummariesHeld), DeliveryError> {
         let NewMessage { bytes, flags, date } = message;
         self.check_size(bytes.len())?;
-        let held = self.room_for_message(bytes.len(), memory).await?;
-        let message = self.incoming(bytes, flags, date).await?;
+        let (_turn, held) = self.turn_and_room(whose, bytes.len(), memory).await?;
+        let message = self.incoming_for(whose, bytes, flags, date).await?;
         self.take_room(&held, &message);
         Ok((message, held))
     }
@@ -184,12 +213,13 @@ mod tests {
     /// Nothing bounded the summaries of mail that scripts send on, nor those of the queue.
     #[tokio::test]
     async fn without_memory_one_summary_of_each_step_is_held() {
-        let (delivery, _ana) = delivery().await;
+        let (delivery, _) = delivery().await;
         let budget = ByteBudget::new(1 << 20);
         let delivery = delivery.with_finished(budget.clone());
         let incoming = |memory| {
             let bytes = Bytes::from_static(b"Subject: x\r\n\r\nx\r\n");
-            delivery.incoming_held(NewMessage { bytes, flags: Vec::new(), date: None }, memory)
+            let message = NewMessage { bytes, flags: Vec::new(), date: None };
+            delivery.incoming_held(WorkFor::SERVER, message, memory)
         };
         let (message, counted) = incoming(SummaryMemory::SentOn(1)).await.unwrap();
         assert_eq!(budget.available(), (1 << 20) - message.summary.len());
@@ -199,7 +229,7 @@ mod tests {
             let first = incoming(memory).await.unwrap();
             let mut second = std::pin::pin!(incoming(memory));
             assert!(waits(second.as_mut()).await, "{memory:?}");
-            // The turn of another step is free.
+            // The reserve of another step is free.
             drop(delivery.room_for_message(1, SummaryMemory::SentOn(3)).await.unwrap());
             drop(first);
             second.await.unwrap();
@@ -213,8 +243,8 @@ mod tests {
     /// Each message allocated and moved the state of conversions and of other threads.
     #[tokio::test]
     async fn the_state_of_a_short_message_is_small() {
-        let (delivery, _ana) = delivery().await;
-        let appended = std::mem::size_of_val(&*delivery.incoming_all(Vec::new()));
+        let (delivery, ana) = delivery().await;
+        let appended = std::mem::size_of_val(&*delivery.incoming_all(ana.id, Vec::new()));
         let delivered = std::mem::size_of_val(&*delivery.deliver(Bytes::new(), &[]));
         assert!(appended <= 1024 && delivered <= 1024, "{appended} and {delivered} octets");
     }

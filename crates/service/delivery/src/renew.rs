@@ -33,6 +33,7 @@ use tokio::sync::Mutex;
 use crate::conversions::{CONVERSION, Conversions, Renew, has_other_number};
 use crate::deliver::{Delivery, DeliveryOptions};
 use crate::error::DeliveryError;
+use crate::long_work::LongWork;
 use crate::replace::ReadBodies;
 
 /// The directory record with the version of the conversion that all messages have after
@@ -53,6 +54,7 @@ struct Shared {
     directory: Arc<Directory>,
     options: DeliveryOptions,
     summaries: ByteBudget,
+    long_work: LongWork,
     /// Held while a message is renewed. It has the mailbox of the latest one, whose bodies the next
     /// message in it need not read again.
     one: Mutex<Option<(MailboxId, ReadBodies)>>,
@@ -64,8 +66,8 @@ impl Renewals {
     pub fn begin(delivery: &Delivery, conversions: &Conversions) -> Self {
         let (store, directory) = (delivery.store().downgrade(), Arc::clone(delivery.directory()));
         let (options, summaries) = (*delivery.options(), delivery.summaries().clone());
-        let one = Mutex::default();
-        let renewals = Self(Arc::new(Shared { store, directory, options, summaries, one }));
+        let (long_work, one) = (delivery.long_work.clone(), Mutex::default());
+        let renewals = Self(Arc::new(Shared { store, directory, options, summaries, long_work, one }));
         conversions.renew_by(Box::new(renewals.clone()));
         renewals
     }
@@ -142,12 +144,12 @@ impl Renewals {
         superseded: SummaryOf,
         kept: usize,
     ) -> Result<(), StoreError> {
-        let Shared { directory, options, summaries, one, .. } = &*self.0;
+        let Shared { directory, options, summaries, long_work, one, .. } = &*self.0;
         let mut one = one.lock().await;
         let latest = one.take().filter(|(mailbox, _)| *mailbox == superseded.mailbox);
         let mut bodies = latest.map_or_else(ReadBodies::default, |(_, bodies)| bodies);
         let delivery = Delivery::new(store.clone(), Arc::clone(directory), *options);
-        let delivery = delivery.with_summaries(summaries.clone());
+        let delivery = delivery.with_summaries(summaries.clone()).with_long_work(long_work.clone());
         let mailbox = store.open_for_upkeep(superseded.mailbox).await?;
         let renewed = delivery.renewed(account, mailbox, superseded.uid, &mut bodies).await;
         let report = renewed.map_err(of_delivery)?;

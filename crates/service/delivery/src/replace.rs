@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use crate::body_change::Replacement;
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
+use crate::long_work::WorkFor;
 use crate::rich::Shape;
 
 /// Times that a message is looked at again because others change the mailbox meanwhile.
@@ -35,7 +36,7 @@ pub(crate) struct Replaced {
 
 /// Replaces messages of a mailbox of an account.
 pub(crate) struct Replacer<'d> {
-    directory: &'d Directory,
+    delivery: &'d Delivery,
     account: AccountId,
     mailbox: Arc<Mailbox>,
     bodies: ReadBodies,
@@ -43,7 +44,11 @@ pub(crate) struct Replacer<'d> {
 
 impl<'d> Replacer<'d> {
     pub(crate) fn new(delivery: &'d Delivery, account: AccountId, mailbox: Arc<Mailbox>) -> Self {
-        Self { directory: delivery.directory(), account, mailbox, bodies: ReadBodies::default() }
+        Self { delivery, account, mailbox, bodies: ReadBodies::default() }
+    }
+
+    fn directory(&self) -> &Directory {
+        self.delivery.directory()
     }
 
     /// The bodies of this mailbox that are known, which the next one need not read again.
@@ -75,9 +80,10 @@ impl<'d> Replacer<'d> {
                     uid
                 }
                 None => {
+                    let whose = WorkFor::mailbox(self.mailbox.id());
                     let message = IncomingMessage {
                         bytes: by.stored.clone(),
-                        summary: crate::summarize(&by.served).into(),
+                        summary: self.delivery.summary_for(whose, &by.served).await?.into(),
                         body,
                         flags,
                         date: row.date(),
@@ -111,7 +117,7 @@ impl<'d> Replacer<'d> {
     async fn annotate(&self, old: &NumSet, new: &NumSet, copies: &mut Copies) -> Result<(), DeliveryError> {
         let (owner, mailbox) = (self.account, self.mailbox.id());
         let relocated = Relocated { owner, from: mailbox, to: mailbox, old, new, scopes: Scope::ALL };
-        let copied = self.directory.message_annotations().copy(relocated, copies).await;
+        let copied = self.directory().message_annotations().copy(relocated, copies).await;
         let annotated = copied.map_err(|error| match error {
             AnnotationError::Directory(DirectoryError::Store(error)) => error.into(),
             error => DeliveryError::Interrupted(error.to_string()),
@@ -122,7 +128,7 @@ impl<'d> Replacer<'d> {
         let touched = self.mailbox.touch(&annotated.uids, None).await;
         if let Err(StoreError::NoMailbox(_)) = &touched {
             // Its deletion may have come before the annotations of the new message.
-            let (directory, keepers) = (self.directory, &annotated.keepers);
+            let (directory, keepers) = (self.directory(), &annotated.keepers);
             let forgotten = directory.message_annotations().forget_keepers(owner, mailbox, keepers).await;
             if let Err(error) = forgotten {
                 tracing::warn!(%error, "annotations of messages in a deleted mailbox were not removed");
@@ -136,7 +142,7 @@ impl<'d> Replacer<'d> {
     /// fails.
     async fn forget_annotations(&self, uids: &NumSet) {
         let forgotten =
-            self.directory.message_annotations().forget(self.account, self.mailbox.id(), uids).await;
+            self.directory().message_annotations().forget(self.account, self.mailbox.id(), uids).await;
         if let Err(error) = forgotten {
             tracing::warn!(%error, "annotations of a converted message were not removed");
         }

@@ -27,7 +27,7 @@ use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
 use posthaste_mime_summary::Structure;
-use posthaste_net::{BytePermit, Holder, on_compute_thread};
+use posthaste_net::on_compute_thread;
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
@@ -38,7 +38,8 @@ use crate::conversions::{
 };
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
-use crate::memory::{INLINE_LEN_MAX, SUMMARY_WITHIN, SummaryMemory, until_stored_max};
+use crate::long_work::{Room, WorkFor};
+use crate::memory::{SummaryMemory, is_long};
 use crate::prepared::SummariesHeld;
 use crate::summarize::{of_structure, structure_unless_rich};
 
@@ -94,7 +95,7 @@ pub struct StoredForms {
     default: FormatSettings,
     first: IncomingMessage,
     others: Vec<(Shape, IncomingMessage)>,
-    /// The memory of their one summary, if it is counted.
+    /// The memory of their one summary, if it is made.
     _held: Option<SummariesHeld>,
 }
 
@@ -135,10 +136,11 @@ impl Rich {
 }
 
 impl Delivery {
-    /// A message ready for the mailboxes of these recipients: see [`Delivery::incoming`].
+    /// A message ready for the mailboxes of these recipients: see [`Delivery::incoming_held`].
     #[boxed]
     pub async fn forms(
         &self,
+        whose: WorkFor,
         bytes: Bytes,
         recipients: &[Recipient],
         memory: SummaryMemory,
@@ -147,17 +149,18 @@ impl Delivery {
         if let Some(forms) = self.ordinary_forms(&bytes, recipients, memory).await? {
             return Ok(forms);
         }
-        let rich = match self.may_be_rich(&bytes).await {
-            true => self.as_mime(recipients, &bytes).await?,
+        let rich = match self.may_be_rich(whose, &bytes).await? {
+            true => self.as_mime(whose, recipients, &bytes).await?,
             false => None,
         };
-        self.forms_of(bytes, rich, recipients, memory).await
+        self.forms_of(whose, (bytes, rich), recipients, memory).await
     }
 
     /// The stored forms of a message that no recipient reads now. If they store a rich message as
     /// sent, it is converted later.
     pub(crate) async fn forms_to_file(
         &self,
+        whose: WorkFor,
         bytes: Bytes,
         recipients: &[Recipient],
     ) -> Result<StoredForms, DeliveryError> {
@@ -166,25 +169,26 @@ impl Delivery {
             return Ok(forms);
         }
         // Boxed: most mail is short and ordinary.
-        Box::pin(self.other_forms_to_file(bytes, recipients)).await
+        Box::pin(self.other_forms_to_file(whose, bytes, recipients)).await
     }
 
     /// The stored forms of a message that is long or may be rich, as [`Self::forms_to_file`].
     async fn other_forms_to_file(
         &self,
+        whose: WorkFor,
         bytes: Bytes,
         recipients: &[Recipient],
     ) -> Result<StoredForms, DeliveryError> {
         let mut rich = None;
-        if self.may_be_rich(&bytes).await {
+        if self.may_be_rich(whose, &bytes).await? {
             let accounts = recipients.iter().map(|recipient| &*recipient.account);
             if let Some(first) = self.unconverted(accounts, &bytes, (Vec::new(), None)) {
                 let (default, others) = (self.options().format, Vec::new());
                 return Ok(StoredForms { served: bytes, is_rich: true, default, first, others, _held: None });
             }
-            rich = self.as_mime(recipients, &bytes).await?;
+            rich = self.as_mime(whose, recipients, &bytes).await?;
         }
-        self.forms_of(bytes, rich, recipients, SummaryMemory::Counted).await
+        self.forms_of(whose, (bytes, rich), recipients, SummaryMemory::Counted).await
     }
 
     /// A message that may be rich, without its items, if these accounts store it so.
@@ -221,10 +225,10 @@ impl Delivery {
         recipients: &[Recipient],
         memory: SummaryMemory,
     ) -> Result<Option<StoredForms>, DeliveryError> {
-        if bytes.len() > INLINE_LEN_MAX {
+        if is_long(bytes.len()) {
             return Ok(None);
         }
-        let held = self.room_for_forms(bytes.len(), memory).await?;
+        let held = self.room_for_message(bytes.len(), memory).await?;
         let Some(structure) = structure_unless_rich(bytes) else { return Ok(None) };
         let in_rich_form = self.in_rich_form(recipients);
         let enriched = match in_rich_form {
@@ -239,21 +243,21 @@ impl Delivery {
 
     async fn forms_of(
         &self,
-        bytes: Bytes,
-        rich: Option<Rich>,
+        whose: WorkFor,
+        (bytes, rich): (Bytes, Option<Rich>),
         recipients: &[Recipient],
         memory: SummaryMemory,
     ) -> Result<StoredForms, DeliveryError> {
         let seen = rich.as_ref().map_or(&bytes, |rich| &rich.mime).len();
-        let held = self.room_for_forms(seen, memory).await?;
+        let (_turn, held) = self.turn_and_room(whose, seen, memory).await?;
         let Some(rich) = rich else {
             let in_rich_form = self.in_rich_form(recipients);
             let enriched = match in_rich_form {
                 InRichForm::Nobody => None,
-                InRichForm::Somebody | InRichForm::Everybody => self.as_rich(&bytes).await?,
+                InRichForm::Somebody | InRichForm::Everybody => self.as_rich(whose, &bytes).await?,
             };
             let compress = self.compression_beside(enriched.as_ref(), in_rich_form);
-            let first = self.incoming_with(bytes.clone(), Vec::new(), None, compress).await?;
+            let first = self.incoming_with(whose, (bytes.clone(), Vec::new(), None), compress).await?;
             return Ok(self.forms_of_ordinary(first, &bytes, enriched, held));
         };
         let default = self.options().format;
@@ -265,7 +269,7 @@ impl Delivery {
             true => self.options().compress,
             false => Compression::None,
         };
-        let mut first = self.incoming_with(rich.mime.clone(), Vec::new(), None, compress).await?;
+        let mut first = self.incoming_with(whose, (rich.mime.clone(), Vec::new(), None), compress).await?;
         if let Some(marked) = rich.stored(Shape::Mime, &bytes) {
             first.bytes = marked;
         }
@@ -273,8 +277,8 @@ impl Delivery {
             let stored = rich.stored(shape, &bytes).map(|stored| self.stored_as(&first, stored, &rich.mime));
             others.extend(stored.map(|stored| (shape, stored)));
         }
-        held.iter().for_each(|held| self.take_room(held, &first));
-        Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: held })
+        self.take_room(&held, &first);
+        Ok(StoredForms { served: rich.mime, is_rich: true, default, first, others, _held: Some(held) })
     }
 
     /// The stored forms of a message that is not rich, with its summary. `enriched` is the body
@@ -284,12 +288,12 @@ impl Delivery {
         first: IncomingMessage,
         bytes: &Bytes,
         enriched: Option<Bytes>,
-        held: Option<SummariesHeld>,
+        held: SummariesHeld,
     ) -> StoredForms {
         let enriched = enriched.map(|stored| (Shape::Enriched, self.stored_as(&first, stored, bytes)));
-        held.iter().for_each(|held| self.take_room(held, &first));
+        self.take_room(&held, &first);
         let (default, others) = (self.options().format, enriched.into_iter().collect());
-        StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: held }
+        StoredForms { served: bytes.clone(), is_rich: false, default, first, others, _held: Some(held) }
     }
 
     /// Which of the recipients store ordinary mail in rich form.
@@ -311,23 +315,6 @@ impl Delivery {
         }
     }
 
-    /// Memory for the summary of a message that clients see with this many octets.
-    async fn room_for_forms(
-        &self,
-        seen: usize,
-        memory: SummaryMemory,
-    ) -> Result<Option<SummariesHeld>, DeliveryError> {
-        match memory {
-            SummaryMemory::Counted => {
-                let bytes = until_stored_max(seen, self.options().compress);
-                self.room_for_finished(bytes).await.map(Some)
-            }
-            SummaryMemory::SentOn(_) | SummaryMemory::Last => {
-                self.room_for_message(seen, memory).await.map(Some)
-            }
-        }
-    }
-
     /// The message with another stored body. The store keeps what clients see of it for the first
     /// readers, so that they do not convert it again.
     pub(crate) fn stored_as(
@@ -341,28 +328,33 @@ impl Delivery {
         IncomingMessage { bytes: stored, body, ..message.clone() }
     }
 
-    /// Memory to convert a message of this many bytes; `None` if the limit is lower.
-    pub(crate) async fn room_to_convert(&self, len: usize) -> Result<Option<BytePermit>, DeliveryError> {
+    /// A place and memory to convert a message of this many bytes; `None` if the limit is lower.
+    pub(crate) async fn room_to_convert(
+        &self,
+        whose: WorkFor,
+        len: usize,
+    ) -> Result<Option<Room>, DeliveryError> {
         let wanted = conversion_memory_max(len);
         if wanted > self.summaries.largest() {
             return Ok(None);
         }
-        let permit = self.summaries.begin(Holder::Account([0; 16]));
-        permit.grow_to_within(wanted, SUMMARY_WITHIN).await.map_err(|_| DeliveryError::Busy)?;
-        permit.complete();
-        Ok(Some(permit))
+        self.room(whose, wanted).await.map(Some)
     }
 
     /// A message that came as MIME in rich form, if it can have one. A short one takes about as
     /// long as its summary, and less memory than is worth counting.
-    pub(crate) async fn as_rich(&self, bytes: &Bytes) -> Result<Option<Bytes>, DeliveryError> {
-        if bytes.len() <= INLINE_LEN_MAX {
+    pub(crate) async fn as_rich(
+        &self,
+        whose: WorkFor,
+        bytes: &Bytes,
+    ) -> Result<Option<Bytes>, DeliveryError> {
+        if !is_long(bytes.len()) {
             return Ok(enriched_blocking(bytes));
         }
-        let Some(permit) = self.room_to_convert(bytes.len()).await? else { return Ok(None) };
+        let Some(room) = self.room_to_convert(whose, bytes.len()).await? else { return Ok(None) };
         let bytes = bytes.clone();
         let work = on_compute_thread(move || {
-            let _permit = permit;
+            let _room = room;
             enriched_blocking(&bytes)
         });
         Ok(work.await.unwrap_or_else(|error| {
@@ -373,22 +365,31 @@ impl Delivery {
 
     /// Whether a message says that it is rich. A short one does, if it is not among the ordinary
     /// ones: see [`Delivery::ordinary_forms`].
-    async fn may_be_rich(&self, bytes: &Bytes) -> bool {
-        if bytes.len() <= INLINE_LEN_MAX {
-            return true;
+    async fn may_be_rich(&self, whose: WorkFor, bytes: &Bytes) -> Result<bool, DeliveryError> {
+        if !is_long(bytes.len()) {
+            return Ok(true);
         }
         if bytes.len() <= LOOKED_AT_HERE_MAX && !might_be_rich(bytes) {
-            return false;
+            return Ok(false);
         }
         // A look at 20,000 parts takes milliseconds, so another thread does it.
-        let look = bytes.clone();
-        !matches!(on_compute_thread(move || says_it_is_rich(&look)).await, Ok(false))
+        let (look, place) = (bytes.clone(), self.place(whose).await?);
+        let work = on_compute_thread(move || {
+            let _place = place;
+            says_it_is_rich(&look)
+        });
+        Ok(!matches!(work.await, Ok(false)))
     }
 
     /// A message that may be rich as MIME, if it is rich and can be converted.
-    async fn as_mime(&self, to: &[Recipient], bytes: &Bytes) -> Result<Option<Rich>, DeliveryError> {
+    async fn as_mime(
+        &self,
+        whose: WorkFor,
+        to: &[Recipient],
+        bytes: &Bytes,
+    ) -> Result<Option<Rich>, DeliveryError> {
         let account = to.first().map_or("", |first| first.account.name.as_str());
-        let Some(permit) = self.room_to_convert(bytes.len()).await? else {
+        let Some(room) = self.room_to_convert(whose, bytes.len()).await? else {
             let (wanted, most) = (conversion_memory_max(bytes.len()), self.summaries.largest());
             tracing::warn!(
                 account,
@@ -400,7 +401,7 @@ impl Delivery {
         let (limit, name, bytes) = (self.options().message_len_max, account.to_owned(), bytes.clone());
         // Always on another thread: text in a small message may expand to megabytes.
         let work = on_compute_thread(move || {
-            let _permit = permit;
+            let _room = room;
             as_mime_blocking(&name, &bytes, limit)
         });
         Ok(work.await.unwrap_or_else(|error| {

@@ -11,14 +11,14 @@ use posthaste_metrics::{Counter, Metered, Registry};
 use posthaste_net::{ByteBudget, Holder, given_to_compute_threads};
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
-use posthaste_store::{IncomingMessage, StoreError};
+use posthaste_store::{IncomingMessage, Place, StoreError};
 use posthaste_tnef::{Outcome, convert, samples};
 
 use crate::shared_bodies::SharedBodies;
 use crate::tests::{content, delivery, delivery_with, import, message, open};
 use crate::{
     ConvertMode, ConvertOptions, ConvertReport, Delivery, DeliveryOptions, Items, LossPolicy, SummaryMemory,
-    Uids,
+    Uids, WorkFor,
 };
 
 /// An account of this format.
@@ -313,7 +313,8 @@ async fn a_message_that_arrives_is_converted_once() {
             for delivered in delivery.deliver(message, &recipients).await {
                 let delivered = delivered.unwrap();
                 // As the search index reads it, and as FETCH does: whole and in pieces.
-                let whole = delivery.store().read_body(delivered.body, 0..u64::MAX).await.unwrap();
+                let reader = Place::Mailbox(delivered.mailbox);
+                let whole = delivery.store().read_body(reader, delivered.body, 0..u64::MAX).await.unwrap();
                 let mailbox = delivery.store().open(delivered.mailbox).await.unwrap();
                 let fetched = mailbox.read_body(delivered.uid, delivered.body, 0..u64::MAX).await.unwrap();
                 let piece = mailbox.read_body(delivered.uid, delivered.body, 9..20).await.unwrap();
@@ -345,7 +346,8 @@ async fn a_form_that_nobody_stores_is_not_compressed() {
     ];
     let rich = Bytes::from(samples::mail(&samples::note()));
     for (recipients, form) in [(&both[..1], None), (&both[..], Some(Form::Compressed))] {
-        let forms = delivery.forms(rich.clone(), recipients, SummaryMemory::Counted).await.unwrap();
+        let whose = WorkFor::mail_to(recipients);
+        let forms = delivery.forms(whose, rich.clone(), recipients, SummaryMemory::Counted).await.unwrap();
         assert_eq!(FormHeader::of(&forms.first.bytes).map(|header| header.form), form);
         assert_eq!(FormHeader::of(&forms.of(&both[0].account).bytes).unwrap().form, Form::Rich);
     }
@@ -360,7 +362,8 @@ async fn ordinary_mail_waits_for_no_conversions() {
     held.grow_to_within(delivery.summaries().largest(), Duration::ZERO).await.unwrap();
     held.complete();
     let text = b"Subject: x\r\n\r\nsee winmail.dat, application/ms-tnef and log.data\r\n";
-    let delivered = delivery.forms(Bytes::from_static(text), &recipients, SummaryMemory::SentOn(1));
+    let (whose, text) = (WorkFor::mail_to(&recipients), Bytes::from_static(text));
+    let delivered = delivery.forms(whose, text, &recipients, SummaryMemory::SentOn(1));
     assert!(futures_util::FutureExt::now_or_never(delivered).is_some(), "it does not wait");
 }
 
@@ -371,7 +374,7 @@ async fn parts_are_looked_at_on_another_thread() {
     for (mark, is_long) in [("", false), ("x-tnef", true)] {
         let message = Bytes::from(format!("Subject: {mark}\r\n\r\n{}", "x\r\n".repeat(40_000)));
         let given = given_to_compute_threads();
-        let may_be = delivery.may_be_rich(&message).await;
+        let may_be = delivery.may_be_rich(WorkFor::SERVER, &message).await.unwrap();
         assert!(is_long || !may_be);
         assert_eq!(given_to_compute_threads() - given, usize::from(is_long), "{mark:?}");
     }

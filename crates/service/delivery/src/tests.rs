@@ -19,8 +19,8 @@ use posthaste_store::{
 use crate::export::{ExportReport, MailFormat};
 use crate::import::{ImportError, ImportOptions, ImportReport};
 use crate::{
-    Conversions, Delivery, DeliveryError, DeliveryOptions, ErrorKind, MESSAGE_COST, NewMessage, Quota,
-    Renewals, SummaryMemory,
+    Conversions, Delivery, DeliveryError, DeliveryOptions, ErrorKind, LongWork, MESSAGE_COST, NewMessage,
+    Quota, Renewals, SummaryMemory, WorkFor,
 };
 
 pub(crate) async fn delivery() -> (Delivery, Account) {
@@ -40,11 +40,13 @@ pub(crate) async fn delivery_on(engine: Arc<dyn Engine>, options: DeliveryOption
 /// A server of several that have this engine.
 pub(crate) fn node_on(engine: Arc<dyn Engine>, options: DeliveryOptions) -> Delivery {
     let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
+    let long_work = LongWork::new();
     let serve = Conversions::new(ByteBudget::new(256 << 20)).with_precompute(options.precompute);
-    let serve = Arc::new(serve);
+    let serve = Arc::new(serve.with_long_work(long_work.clone()));
     let store_options =
         StoreOptions { serve: Arc::clone(&serve) as Arc<dyn Serve>, ..StoreOptions::default() };
     let delivery = Delivery::new(Store::new(engine, store_options), Arc::new(directory), options);
+    let delivery = delivery.with_long_work(long_work);
     Renewals::begin(&delivery, &serve);
     delivery
 }
@@ -274,22 +276,24 @@ fn new_messages(count: usize, bytes: &Bytes) -> Vec<NewMessage> {
 /// Otherwise one APPEND of 128 MiB holds summaries of over a GiB.
 #[tokio::test]
 async fn the_summaries_of_one_command_have_a_bound_and_are_paid_for_until_they_are_stored() {
-    let (delivery, _) = delivery().await;
+    let (delivery, ana) = delivery().await;
     let budget = ByteBudget::new(64 << 20);
     let delivery = delivery.with_finished(budget.clone());
     let message = parts(256 << 10);
-    let one = delivery.incoming_all(new_messages(1, &message)).await.unwrap();
+    let one = delivery.incoming_all(ana.id, new_messages(1, &message)).await.unwrap();
     let len = one.messages[0].summary.len();
     assert!(len > message.len(), "{len}");
     assert_eq!(budget.available(), (64 << 20) - len);
     drop(one);
     assert_eq!(budget.available(), 64 << 20);
-    let refused = delivery.incoming_all(new_messages((16 << 20) / len + 1, &message)).await.unwrap_err();
+    let too_many = new_messages((16 << 20) / len + 1, &message);
+    let refused = delivery.incoming_all(ana.id, too_many).await.unwrap_err();
     assert!(matches!(refused, DeliveryError::TooMuchAtOnce { limit } if limit == 16 << 20), "{refused}");
     assert_eq!(budget.available(), 64 << 20);
     // Ordinary messages are taken by the thousand.
     let small = Bytes::from_static(b"Subject: small\r\n\r\nsmall\r\n");
-    assert_eq!(delivery.incoming_all(new_messages(2000, &small)).await.unwrap().messages.len(), 2000);
+    let many = delivery.incoming_all(ana.id, new_messages(2000, &small)).await.unwrap();
+    assert_eq!(many.messages.len(), 2000);
 }
 
 #[tokio::test]
@@ -298,17 +302,18 @@ async fn a_delivery_pays_for_its_summary_until_it_is_stored() {
     let budget = ByteBudget::new(64 << 20);
     let delivery = delivery.with_finished(budget.clone());
     let recipient = [delivery.resolve(&ana.name).await.unwrap()];
-    let forms = delivery.forms(parts(10_000), &recipient, SummaryMemory::Counted).await.unwrap();
+    let whose = WorkFor::mail_to(&recipient);
+    let forms = delivery.forms(whose, parts(10_000), &recipient, SummaryMemory::Counted).await.unwrap();
     assert_eq!(budget.available(), (64 << 20) - forms.of(&ana).summary.len());
     drop(forms);
     assert_eq!(budget.available(), 64 << 20);
     let held = budget.begin(Holder::Account([1; 16]));
     held.grow_to(16 << 20).unwrap();
     let tight = delivery.with_finished(ByteBudget::new(1 << 20));
-    let mut forms = std::pin::pin!(tight.forms(parts(10_000), &recipient, SummaryMemory::Counted));
+    let mut forms = std::pin::pin!(tight.forms(whose, parts(10_000), &recipient, SummaryMemory::Counted));
     let other = tight.room_for_finished(1 << 20).await.unwrap();
     assert!(poll_fn(|cx| Poll::Ready(forms.as_mut().poll(cx).is_pending())).await, "it waits");
-    let beside = tight.forms(parts(10_000), &recipient, SummaryMemory::SentOn(1)).await.unwrap();
+    let beside = tight.forms(whose, parts(10_000), &recipient, SummaryMemory::SentOn(1)).await.unwrap();
     drop((other, beside));
     forms.await.unwrap();
 }
@@ -328,9 +333,9 @@ async fn a_message_that_may_take_long_is_summarised_on_another_thread() {
 /// Each message alone is summarised in one go; many of them are not.
 #[tokio::test]
 async fn many_messages_of_one_command_are_summarised_in_slices() {
-    let (delivery, _) = delivery().await;
+    let (delivery, ana) = delivery().await;
     let message = parts(32 << 10);
-    let mut work = std::pin::pin!(delivery.incoming_all(new_messages(6, &message)));
+    let mut work = std::pin::pin!(delivery.incoming_all(ana.id, new_messages(6, &message)));
     let mut pauses = 0;
     while poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await {
         pauses += 1;

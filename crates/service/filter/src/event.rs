@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use posthaste_delivery::{DeliveryError, NewMessage, SummaryMemory};
+use posthaste_delivery::{DeliveryError, NewMessage, SummaryMemory, WorkFor};
 use posthaste_directory::{Account, Address, Annotated, DirectoryError, Recipient};
 use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
 use posthaste_sieve::{Effect, Outcome, Script};
@@ -151,8 +151,9 @@ impl Filter {
         let _turn = turn.map_err(|_| too_many())?;
         let Some(body) = mailbox.body_of(seen.uid).await? else { return Ok(()) };
         let text = mailbox.read_body(seen.uid, body, 0..u64::MAX).await?;
+        let whose = WorkFor::account(recipient.account.id);
         let message = NewMessage { bytes: text.clone(), flags: flags(&seen.flags), date: Some(seen.date) };
-        let (message, _held) = self.delivery.incoming_held(message, SummaryMemory::Counted).await?;
+        let (message, _held) = self.delivery.incoming_held(whose, message, SummaryMemory::Counted).await?;
         let list = self.delivery.mailboxes(recipient.account.id).await?;
         let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();

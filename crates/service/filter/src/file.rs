@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryError, NewMessage, SummariesHeld, SummaryMemory};
+use posthaste_delivery::{Delivery, DeliveryError, NewMessage, SummariesHeld, SummaryMemory, WorkFor};
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
 use posthaste_sharing::{Namespace, SharedName, owner_of, right_of};
@@ -135,8 +135,9 @@ impl<'f> Filing<'f> {
     /// Files another message, such as the copy of a reply.
     pub(crate) async fn file_other(&mut self, target: &Target, text: Vec<u8>) -> Result<(), DeliveryError> {
         let place = self.mailbox(target).await?;
+        let whose = WorkFor::mail_of(self.account.id);
         let message = NewMessage { bytes: Bytes::from(text), flags: flags(&target.flags), date: None };
-        let (message, _held) = self.delivery.incoming_held(message, SummaryMemory::Last).await?;
+        let (message, _held) = self.delivery.incoming_held(whose, message, SummaryMemory::Last).await?;
         self.put(&place, message).await
     }
 
@@ -236,9 +237,7 @@ impl<'f> Filing<'f> {
 
     /// The message with another header, and the memory of its summary.
     async fn edited(&self, text: Bytes) -> Result<(IncomingMessage, SummariesHeld), DeliveryError> {
-        let held = self.delivery.room_for_message(text.len(), SummaryMemory::Last).await?;
-        let message = self.delivery.edited(self.account, self.sent, self.served, text).await?;
-        Ok((message, held))
+        self.delivery.edited(self.account, self.sent, self.served, text).await
     }
 
     async fn append(

@@ -268,7 +268,8 @@ impl Filter {
             }
             let is_plain = |recipient: &Recipient| self.keeps_all(&recipient.account);
             if !envelope.is_quarantined && recipients.iter().all(is_plain) {
-                let outcomes = self.delivery.deliver(message, recipients).await;
+                let whose = envelope.work_for(recipients);
+                let outcomes = self.delivery.deliver_for(whose, message, recipients).await;
                 let kept = |one: Result<_, DeliveryError>| one.map(|_| Some(Success::Delivered));
                 return outcomes.into_iter().map(|one| kept(one).map_err(Undelivered::from)).collect();
             }
@@ -286,8 +287,8 @@ impl Filter {
         recipients: &[Recipient],
         chain: Chain<'_>,
     ) -> Vec<Delivered> {
-        let sent = message.clone();
-        let forms = match self.delivery.forms(message, recipients, chain.summary_memory()).await {
+        let (sent, whose) = (message.clone(), envelope.work_for(recipients));
+        let forms = match self.delivery.forms(whose, message, recipients, chain.summary_memory()).await {
             Ok(forms) => forms,
             Err(error) => return recipients.iter().map(|_| Err(error.clone().into())).collect(),
         };

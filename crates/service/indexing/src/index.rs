@@ -299,7 +299,7 @@ impl SearchIndex {
         uid: Uid,
         body: BodyId,
     ) -> Result<Option<Arc<Segment>>> {
-        let segment = self.read_segment(body).await?;
+        let segment = self.read_segment(mailbox, body).await?;
         if segment.is_none() {
             self.remove_damaged(mailbox, &NumSet::range(uid.value(), uid.value())).await?;
         }
@@ -307,9 +307,9 @@ impl SearchIndex {
         Ok(segment.map(Arc::new))
     }
 
-    async fn read_segment(&self, body: BodyId) -> Result<Option<Segment>> {
+    async fn read_segment(&self, mailbox: MailboxId, body: BodyId) -> Result<Option<Segment>> {
         self.shared.segments_read.fetch_add(1, Ordering::Relaxed);
-        stored::read(&self.shared.store, body).await
+        stored::read(&self.shared.store, mailbox, body).await
     }
 
     /// Removes segments. Their messages are scanned again.

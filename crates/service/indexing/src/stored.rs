@@ -11,7 +11,7 @@ use posthaste_mail_model::{BodyId, MailboxId, MailboxName, ModSeq, NumSet, Uid};
 use posthaste_net::on_compute_thread;
 use posthaste_search_index::{Front, Segment};
 use posthaste_store::{
-    CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Result, Store, StoreError, Stored,
+    CommitOutcome, DirectoryChange, IncomingMessage, MailboxEntry, Place, Result, Store, StoreError, Stored,
 };
 
 use crate::blocking::blocking;
@@ -42,9 +42,9 @@ pub(crate) async fn list(store: &Store, mailbox: MailboxId) -> Result<(Vec<(Uid,
 /// Bytes of a segment that a task verifies itself: some 0.2 ms. One may have over 16 MiB.
 const VERIFIED_HERE_MAX: usize = 512 * 1024;
 
-/// Reads a segment. `None` if it is damaged or lost. A long one is read with pauses.
-pub(crate) async fn read(store: &Store, body: BodyId) -> Result<Option<Segment>> {
-    match store.read_body(body, 0..u64::MAX).await {
+/// Reads a segment of a mailbox. `None` if it is damaged or lost. A long one is read with pauses.
+pub(crate) async fn read(store: &Store, mailbox: MailboxId, body: BodyId) -> Result<Option<Segment>> {
+    match store.read_body(Place::Mailbox(mailbox), body, 0..u64::MAX).await {
         Ok(bytes) => verified(bytes).await,
         Err(StoreError::Corrupt(_) | StoreError::Body { .. } | StoreError::Unreadable(_)) => Ok(None),
         Err(error) => Err(error),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet, Uid};
 use posthaste_property::{one_of, properties};
-use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Store, StoreError, StoreOptions};
+use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Place, Store, StoreError, StoreOptions};
 use proptest::prelude::*;
 
 use super::*;
@@ -220,7 +220,8 @@ async fn segments_of_mailboxes_deleted_elsewhere_are_swept() {
 pub(crate) async fn replace_the_segment(world: &World, change: impl Fn(&mut Vec<u8>)) {
     let (segments, _) = stored::list(&world.store, world.id()).await.unwrap();
     let (uid, body) = segments[0];
-    let mut bytes = world.store.read_body(body, 0..u64::MAX).await.unwrap().to_vec();
+    let reader = Place::Mailbox(world.id());
+    let mut bytes = world.store.read_body(reader, body, 0..u64::MAX).await.unwrap().to_vec();
     change(&mut bytes);
     let bytes = Bytes::from(bytes);
     let summary = Bytes::from(posthaste_delivery::summarize(&bytes));

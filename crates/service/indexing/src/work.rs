@@ -12,7 +12,7 @@ use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_mime_summary::{SummaryRef, TextSearch};
 use posthaste_net::Holder;
 use posthaste_search_index::{Builder, Segment, Terms};
-use posthaste_store::{Result, StoreError, Stored};
+use posthaste_store::{Place, Result, StoreError, Stored};
 use tokio::time::Instant;
 
 use crate::blocking::blocking;
@@ -284,7 +284,7 @@ impl SearchIndex {
                     rest(&mut reader.steps, COPY_STEPS).await;
                     continue;
                 }
-                match self.read_one(&message, &mut reader).await {
+                match self.read_one(mailbox, &message, &mut reader).await {
                     Ok(()) => {
                         let terms = Arc::new(reader.terms.finish());
                         reader.known.insert(message.body, Arc::clone(&terms));
@@ -332,12 +332,13 @@ impl SearchIndex {
             ControlFlow::Continue(())
         };
         // A message that cannot be read is in no segment: searches say so.
-        let _ = self.shared.store.made_summaries(mailbox, uids, &mut visit).await?;
+        let store = &self.shared.store;
+        let _ = store.made_summaries(Place::Mailbox(mailbox), mailbox, uids, &mut visit).await?;
         Ok(found)
     }
 
     /// Collects the terms of one message. `Busy`: there is no memory for it now.
-    async fn read_one(&self, found: &PendingMessage, reader: &mut Reader) -> Result<()> {
+    async fn read_one(&self, mailbox: MailboxId, found: &PendingMessage, reader: &mut Reader) -> Result<()> {
         let summary = SummaryRef::new(&found.summary)
             .map_err(|error| StoreError::Corrupt(format!("the summary of UID {}: {error}", found.uid)))?;
         let size = u64::from(summary.message_size());
@@ -358,7 +359,7 @@ impl SearchIndex {
         };
         self.shared.messages_read.fetch_add(1, Ordering::Relaxed);
         rest(&mut reader.steps, MESSAGE_STEPS).await;
-        let message = self.shared.store.read_body(found.body, 0..size).await?;
+        let message = self.shared.store.read_body(Place::Mailbox(mailbox), found.body, 0..size).await?;
         if size > WHOLE_BYTES_MAX || summary_steps(&summary) > SLICE_STEPS {
             let terms = std::mem::take(&mut reader.terms);
             reader.terms = elsewhere(terms, message, found.summary.clone()).await?;

@@ -68,7 +68,7 @@ pub use channel_binding::ChannelBinding;
 pub use client_certificate::{ClientCertificate, fingerprint_of_pem};
 pub use clock::{Clock, ClockHand};
 pub use connection::Connection;
-pub use copied::{COPIED_HERE_MAX, copying, elsewhere, joined};
+pub use copied::{COPIED_HERE_MAX, copying, elsewhere, elsewhere_for, joined};
 pub use dns_thread::{dns_runtime, on_dns_thread};
 pub use endpoint::{Endpoint, Listener, Mode, SocketAddress, resolve};
 pub use error::NetError;
@@ -79,8 +79,8 @@ pub use login_end::LoginEnd;
 pub use network::Tiers;
 pub use peers::Peers;
 pub use posthaste_permits::{
-    ErasedResult, ErasedWork, KeyedPermit, KeyedSemaphore, compute_threads, erased, given_to_compute_threads,
-    on_compute_thread, result_of,
+    ErasedResult, ErasedWork, KeyedPermit, KeyedSemaphore, OwnPermit, compute_threads, erased,
+    given_to_compute_threads, on_compute_thread, result_of,
 };
 pub use process::raise_file_limit;
 pub use proxy::HEADER_WITHIN;

@@ -16,7 +16,7 @@
 
 use bytes::Bytes;
 use posthaste_authentication::Origin;
-use posthaste_delivery::{DeliveryError, ErrorKind, NewMessage, SummaryMemory, Usage};
+use posthaste_delivery::{DeliveryError, ErrorKind, NewMessage, SummaryMemory, Usage, WorkFor};
 use posthaste_directory::{Account, ResolveError};
 use posthaste_mail_model::{BodyId, Id, MailboxName, NumSet, Uid};
 use posthaste_net::joined;
@@ -133,7 +133,8 @@ impl Queue {
     /// Adds a message that no record names.
     async fn add_row(&self, message: Bytes) -> Result<(ItemId, BodyId), QueueError> {
         let message = NewMessage { bytes: message, flags: Vec::new(), date: None };
-        let (incoming, _held) = self.delivery().incoming_held(message, SummaryMemory::Last).await?;
+        let (incoming, _held) =
+            self.delivery().incoming_held(WorkFor::SERVER, message, SummaryMemory::Last).await?;
         let body = incoming.body;
         let appended = self.destination().append(vec![incoming]).await?;
         let lost = || DeliveryError::Interrupted("the store gave no UID".into());

@@ -13,7 +13,7 @@ use crate::counted_in::CountedIn;
 use crate::engine::{BodyRange, Engine, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::follow::Followers;
-use crate::offload::LargePermits;
+use crate::offload::{LargePermits, Place};
 use crate::old_views::OldViews;
 use crate::open_views::OpenViews;
 use crate::served::{NoForms, Serve, Served};
@@ -130,21 +130,26 @@ impl Context {
     }
 
     /// A range of a body as clients see it. A long one is read in pieces, with a pause after each.
-    pub async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    pub async fn read_body(&self, reader: &Place, body: BodyId, range: BodyRange) -> Result<Bytes> {
         let end = range.end.min(range.start.saturating_add(PIECE_BYTES));
-        let first = self.served.read(&*self.engine, body, range.start..end).await?;
+        let first = self.served.read(&*self.engine, reader, body, range.start..end).await?;
         if end == range.end || (first.len() as u64) < PIECE_BYTES {
             return Ok(first);
         }
         // Boxed: most bodies are short.
-        Box::pin(self.read_long(body, range, first)).await
+        Box::pin(self.read_long(reader, (body, range), first)).await
     }
 
-    async fn read_long(&self, body: BodyId, range: BodyRange, first: Bytes) -> Result<Bytes> {
+    async fn read_long(
+        &self,
+        reader: &Place,
+        (body, range): (BodyId, BodyRange),
+        first: Bytes,
+    ) -> Result<Bytes> {
         if self.served.is_converted_whole(&*self.engine, body).await? {
             // It is converted as a whole and kept meanwhile. Otherwise each piece might convert
             // it again. Its form is known, so it is not read for that.
-            return self.served.converted(&*self.engine, body, range).await;
+            return self.served.converted(&*self.engine, reader, body, range).await;
         }
         let expected = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         let mut whole = Vec::with_capacity(if expected <= EXPECTED_MAX { expected } else { 2 * first.len() });
@@ -154,7 +159,7 @@ impl Context {
             tokio::task::yield_now().await;
             let from = range.start + whole.len() as u64;
             let end = range.end.min(from.saturating_add(PIECE_BYTES));
-            let piece = self.served.read(&*self.engine, body, from..end).await?;
+            let piece = self.served.read(&*self.engine, reader, body, from..end).await?;
             whole.extend_from_slice(&piece);
             if end == range.end || (piece.len() as u64) < PIECE_BYTES {
                 return Ok(Bytes::from(whole));
@@ -226,11 +231,12 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use parking_lot::Mutex;
+    use posthaste_mail_model::MailboxId;
 
     use super::*;
     use crate::oracle::MemoryEngine;
     use crate::suite::layer::Layer;
-    use crate::suite::new_body_id;
+    use crate::suite::{new_body_id, new_id};
 
     /// An engine that has one body, and notes the ranges that are read of it.
     struct ReadRecorder {
@@ -260,11 +266,12 @@ mod tests {
                 ReadRecorder { inner: MemoryEngine::new(), bytes: bytes.clone(), read: Mutex::default() };
             let engine = Arc::new(engine);
             let context = Context::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
-            let body = new_body_id();
+            let (body, reader) = (new_body_id(), Place::Mailbox(MailboxId(new_id())));
             for (start, end) in [(0, u64::MAX), (0, len as u64), (7, u64::MAX), (500, 1700), (3, 5)] {
                 let at = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(len);
                 let wanted = bytes.slice(at(start).min(at(end))..at(end));
-                assert_eq!(context.read_body(body, start..end).await.unwrap(), wanted, "{start}..{end}");
+                let read = context.read_body(&reader, body, start..end).await.unwrap();
+                assert_eq!(read, wanted, "{start}..{end}");
             }
             let longest = engine.read.lock().iter().map(|range| range.end - range.start).max();
             assert_eq!(longest, Some(PIECE_BYTES), "of {len}");

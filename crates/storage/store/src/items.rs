@@ -17,6 +17,7 @@ use crate::context::Context;
 use crate::engine::{Stored, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
 use crate::mailbox::Mailbox;
+use crate::offload::Place;
 use crate::row::Row;
 use crate::served::SHARED_LEN_MAX;
 use crate::store::Store;
@@ -40,19 +41,19 @@ pub enum Keep {
 }
 
 impl Context {
-    /// The summary of a message whose stored one is empty, made of its body.
-    async fn made_summary(&self, message: SummaryOf, keep: Keep) -> Result<Bytes> {
+    /// The summary of a message whose stored one is empty, made of its body for a reader.
+    async fn made_summary(&self, reader: Place, message: SummaryOf, keep: Keep) -> Result<Bytes> {
         let SummaryOf { mailbox, uid, body } = message;
         let serve = &self.served.serve;
         // A client that reads in pieces needs the summary for each piece.
         let make = || async {
-            let begin = self.read_body(body, 0..SHARED_LEN_MAX as u64).await?;
+            let begin = self.read_body(&reader, body, 0..SHARED_LEN_MAX as u64).await?;
             if begin.len() < SHARED_LEN_MAX {
-                return serve.summarize(begin).await;
+                return serve.summarize(reader, begin).await;
             }
             drop(begin);
-            let _turn = self.served.summary_turn().await?;
-            serve.summarize(self.read_body(body, 0..u64::MAX).await?).await
+            let _turn = self.served.summary_turn(reader).await?;
+            serve.summarize(reader, self.read_body(&reader, body, 0..u64::MAX).await?).await
         };
         let summary = match self.served.summary(body, make).await {
             Ok(summary) => summary,
@@ -77,6 +78,7 @@ impl Context {
     /// empty.
     async fn made_summaries(
         &self,
+        reader: Place,
         mailbox: MailboxId,
         uids: &NumSet,
         visit: &mut Visit<'_>,
@@ -96,7 +98,7 @@ impl Context {
             unreadable = unreadable.union(&some);
             let Some(stored) = unmade else { return Ok(Unreadable(unreadable)) };
             let Stored { uid, body, .. } = stored;
-            match self.made_summary(SummaryOf { mailbox, uid, body }, Keep::AsSet).await {
+            match self.made_summary(reader, SummaryOf { mailbox, uid, body }, Keep::AsSet).await {
                 Ok(summary) => {
                     if visit(Stored { summary: &summary, ..stored }).is_break() {
                         return Ok(Unreadable(unreadable));
@@ -117,15 +119,16 @@ impl Context {
 
 impl Store {
     /// Visits the summaries of a mailbox as [`Mailbox::summaries`] does. Summaries that delivery
-    /// did not make are made.
+    /// did not make are made, for this reader.
     #[boxed]
     pub async fn made_summaries(
         &self,
+        reader: Place,
         mailbox: MailboxId,
         uids: &NumSet,
         visit: &mut Visit<'_>,
     ) -> Result<Unreadable> {
-        self.context().made_summaries(mailbox, uids, visit).await
+        self.context().made_summaries(reader, mailbox, uids, visit).await
     }
 }
 
@@ -133,7 +136,8 @@ impl Mailbox {
     /// The summary of a message whose stored one is empty, made of its body.
     #[boxed]
     pub async fn made_summary(&self, uid: Uid, body: BodyId, keep: Keep) -> Result<Bytes> {
-        self.context().made_summary(SummaryOf { mailbox: self.id(), uid, body }, keep).await
+        let message = SummaryOf { mailbox: self.id(), uid, body };
+        self.context().made_summary(self.place(), message, keep).await
     }
 
     /// The newest view with RFC822.SIZE in all rows. Messages whose sizes cannot be made of what is
@@ -172,7 +176,8 @@ impl Mailbox {
                 sized.extend(row.zip(serve.octets(stored.summary)).map(|(row, size)| row.with_size(size)));
                 ControlFlow::Continue(())
             };
-            let Unreadable(left) = self.context().made_summaries(self.id(), &uids, &mut visit).await?;
+            let (context, reader) = (self.context(), self.place());
+            let Unreadable(left) = context.made_summaries(reader, self.id(), &uids, &mut visit).await?;
             if !left.is_empty() {
                 tracing::error!(mailbox = %self.id(), uids = %left, "the sizes of messages cannot be computed");
             }

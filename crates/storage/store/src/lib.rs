@@ -58,6 +58,7 @@ pub use list::{IN_ANOTHER_LIST, ListCommit, MailboxEntry, MailboxList, SpecialUs
 pub use mailbox::{
     Copied, Destination, Expunged, FlagsStored, HeldPermit, IncomingMessage, Mailbox, Moved, Watch,
 };
+pub use offload::Place;
 pub use old_views::SessionEnd;
 pub use oracle::MemoryEngine;
 pub use pages::{DirectoryPages, page_within};

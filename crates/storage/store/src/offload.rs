@@ -30,12 +30,13 @@ pub(crate) fn are_many(messages: u64) -> bool {
     messages > LOOKED_UP && Handle::try_current().is_ok()
 }
 
-/// The object whose large changes run one after the other.
+/// The account or mailbox for which long work is done. Its large changes run one after the other,
+/// and so do the conversions of long bodies for its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub enum Place {
     /// An account: with all of its mailboxes.
     Account(AccountId),
-    /// A mailbox whose account is not known.
+    /// A mailbox that no account has opened: the server itself reads or changes it.
     Mailbox(MailboxId),
 }
 

@@ -25,20 +25,23 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::BodyId;
-use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
+use posthaste_permits::{KeyedPermit, KeyedSemaphore};
+use tokio::sync::OnceCell;
 
 use crate::cache::Cache;
 use crate::compressed::{self, FRAME_LEN, Layout};
 use crate::engine::{BodyRange, Engine, Epoch, Recodes, SummaryOf};
 use crate::error::{Result, StoreError};
 use crate::form::{Form, FormHeader};
+use crate::offload::Place;
 
 /// Octets of a message above which its pieces are copied, so that a slow client does not hold all
 /// of it.
 pub(crate) const SHARED_LEN_MAX: usize = 128 << 10;
 /// Longer bodies that are converted at once, and messages that are summarised at once. Each is in
-/// memory, in no budget, while it waits for the memory of that work. Sessions of one client may
-/// read fifty of them.
+/// memory, in no budget, while it waits for a place and the memory of that work. Sessions of one
+/// client may read fifty of them. So an account has one turn: its next body would wait for its
+/// place, and those of others for the turn.
 const LONG_AT_ONCE: usize = 4;
 /// The longest wait for a turn at a long body, as for that memory.
 const TURN_WITHIN: Duration = Duration::from_secs(60);
@@ -60,9 +63,9 @@ const TRIES_MAX: usize = 4;
 /// Makes the message that clients see of a body with a [`FormHeader`], and its items.
 #[async_trait]
 pub trait Serve: Send + Sync {
-    /// The message as clients see it. [`StoreError::Superseded`] if an earlier version of this
-    /// program showed other bytes.
-    async fn serve(&self, stored: Bytes) -> Result<Bytes>;
+    /// The message as clients see it, for this reader. [`StoreError::Superseded`] if an earlier
+    /// version of this program showed other bytes.
+    async fn serve(&self, reader: Place, stored: Bytes) -> Result<Bytes>;
 
     /// Adds a superseded message again, with a new UID, and expunges the old one. Its bytes must
     /// not change (RFC 9051 §2.3.1.1).
@@ -71,7 +74,7 @@ pub trait Serve: Send + Sync {
     }
 
     /// The summary of a message as clients see it, if delivery made none.
-    async fn summarize(&self, served: Bytes) -> Result<Bytes>;
+    async fn summarize(&self, reader: Place, served: Bytes) -> Result<Bytes>;
 
     /// RFC822.SIZE by a summary.
     fn octets(&self, summary: &[u8]) -> Option<u32>;
@@ -85,11 +88,11 @@ pub(crate) struct NoForms;
 
 #[async_trait]
 impl Serve for NoForms {
-    async fn serve(&self, _: Bytes) -> Result<Bytes> {
+    async fn serve(&self, _: Place, _: Bytes) -> Result<Bytes> {
         Err(StoreError::Unavailable("a body is in a form that this program does not convert".to_owned()))
     }
 
-    async fn summarize(&self, _: Bytes) -> Result<Bytes> {
+    async fn summarize(&self, _: Place, _: Bytes) -> Result<Bytes> {
         Err(StoreError::Unavailable("this program makes no summaries of stored messages".to_owned()))
     }
 
@@ -159,20 +162,15 @@ pub(crate) struct Served {
     /// process may change the form of a body.
     notes: Mutex<Cache<BodyId, (StoredAs, Epoch)>>,
     /// The turns at long bodies that are converted, and at those whose summaries are made.
-    conversions: Semaphore,
-    summaries: Semaphore,
+    conversions: KeyedSemaphore<Place>,
+    summaries: KeyedSemaphore<Place>,
     #[cfg(test)]
     decompressed: AtomicUsize,
 }
 
-/// Waits for a turn.
-async fn turn_of(turns: &Semaphore) -> Result<SemaphorePermit<'_>> {
-    // Without a timer: some programs that read a store have none.
-    if let Ok(turn) = turns.try_acquire() {
-        return Ok(turn);
-    }
-    let turn = tokio::time::timeout(TURN_WITHIN, turns.acquire()).await;
-    turn.ok().and_then(Result::ok).ok_or(StoreError::Busy)
+/// Waits for a turn of a reader.
+async fn turn_of(turns: &KeyedSemaphore<Place>, reader: Place) -> Result<KeyedPermit<Place>> {
+    turns.acquire_within(reader, TURN_WITHIN).await.ok_or(StoreError::Busy)
 }
 
 impl Served {
@@ -184,8 +182,8 @@ impl Served {
             arrived: Mutex::new(Cache::new(for_arrived)),
             arrived_len_max: for_arrived / ARRIVED_MESSAGE_SHARE,
             notes: Mutex::new(Cache::new(NOTES_BYTES)),
-            conversions: Semaphore::new(LONG_AT_ONCE),
-            summaries: Semaphore::new(LONG_AT_ONCE),
+            conversions: KeyedSemaphore::new(LONG_AT_ONCE, 1),
+            summaries: KeyedSemaphore::new(LONG_AT_ONCE, 1),
             #[cfg(test)]
             decompressed: AtomicUsize::default(),
         }
@@ -207,26 +205,39 @@ impl Served {
         drop(evicted);
     }
 
-    /// A range of a body as clients see it, cut at its end.
-    pub async fn read(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    /// A range of a body as clients see it, cut at its end. `reader` is a reference: nearly no
+    /// body is converted.
+    pub async fn read(
+        &self,
+        engine: &dyn Engine,
+        reader: &Place,
+        body: BodyId,
+        range: BodyRange,
+    ) -> Result<Bytes> {
         match range.start {
-            0 => self.read_with_begin(engine, body, range).await,
-            _ => self.read_from_middle(engine, body, range).await,
+            0 => self.read_with_begin(engine, reader, body, range).await,
+            _ => self.read_from_middle(engine, reader, body, range).await,
         }
     }
 
     /// A range of a body that is read from its beginning, which shows its form.
-    async fn read_with_begin(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    async fn read_with_begin(
+        &self,
+        engine: &dyn Engine,
+        reader: &Place,
+        body: BodyId,
+        range: BodyRange,
+    ) -> Result<Bytes> {
         let bytes = engine.read_body(body, 0..range.end.max(FormHeader::LEN as u64)).await?;
         match FormHeader::of(&bytes) {
             None => {}
             Some(header) if header.form == Form::Compressed => {
-                return self.decompressed(engine, body, range, (header, bytes)).await;
+                return self.decompressed(engine, reader, (body, range), (header, bytes)).await;
             }
             Some(_) => {
                 // It may have to wait for its turn.
                 drop(bytes);
-                return self.converted(engine, body, range).await;
+                return self.converted(engine, reader, body, range).await;
             }
         }
         let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
@@ -242,8 +253,8 @@ impl Served {
     async fn decompressed(
         &self,
         engine: &dyn Engine,
-        body: BodyId,
-        range: BodyRange,
+        reader: &Place,
+        (body, range): (BodyId, BodyRange),
         (header, begin): (FormHeader, Bytes),
     ) -> Result<Bytes> {
         let layout = layout_of(engine, body, &header, &begin).await;
@@ -253,19 +264,25 @@ impl Served {
         };
         match read {
             // Another process may have changed its form between two reads.
-            Err(error) if error.is_damage() => self.converted(engine, body, range).await,
+            Err(error) if error.is_damage() => self.converted(engine, reader, body, range).await,
             read => read,
         }
     }
 
     /// A range that does not show whether the body has a header. While the epoch stays the same, so
     /// does the form.
-    async fn read_from_middle(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    async fn read_from_middle(
+        &self,
+        engine: &dyn Engine,
+        reader: &Place,
+        body: BodyId,
+        range: BodyRange,
+    ) -> Result<Bytes> {
         for _ in 0..TRIES_MAX {
             let epoch = engine.epoch();
             let bytes = match self.stored_as(engine, body, epoch).await? {
                 StoredAs::Seen if changes_unseen(engine, &range) => {
-                    return self.read_with_begin(engine, body, range).await;
+                    return self.read_with_begin(engine, reader, body, range).await;
                 }
                 StoredAs::Seen => engine.read_body(body, range.clone()).await?,
                 StoredAs::Converted => break,
@@ -282,7 +299,7 @@ impl Served {
         }
         // The body is converted, or other processes commit all the time. A body that is read
         // whole has one form.
-        self.converted(engine, body, range).await
+        self.converted(engine, reader, body, range).await
     }
 
     /// Whether a body is in a form that is converted whole for its readers.
@@ -418,9 +435,9 @@ impl Served {
         self.keep(Piece::Summary(body), make).await
     }
 
-    /// Waits for the turn to make the summary of a long message.
-    pub async fn summary_turn(&self) -> Result<SemaphorePermit<'_>> {
-        turn_of(&self.summaries).await
+    /// Waits for the turn to make the summary of a long message for a reader.
+    pub async fn summary_turn(&self, reader: Place) -> Result<KeyedPermit<Place>> {
+        turn_of(&self.summaries, reader).await
     }
 
     /// A piece that is not evicted until [`Served::unpin`].
@@ -447,13 +464,19 @@ impl Served {
 
     /// A range of a body that is converted whole. Boxed as [`Self::frames`] is.
     #[boxed]
-    pub async fn converted(&self, engine: &dyn Engine, body: BodyId, range: BodyRange) -> Result<Bytes> {
+    pub async fn converted(
+        &self,
+        engine: &dyn Engine,
+        reader: &Place,
+        body: BodyId,
+        range: BodyRange,
+    ) -> Result<Bytes> {
         let make = || async {
             let begin = engine.read_body(body, 0..SHARED_LEN_MAX as u64).await?;
             let (stored, _turn) = match begin.len() {
                 SHARED_LEN_MAX => {
                     drop(begin);
-                    let turn = turn_of(&self.conversions).await?;
+                    let turn = turn_of(&self.conversions, *reader).await?;
                     (engine.read_body(body, 0..u64::MAX).await?, Some(turn))
                 }
                 _ => (begin, None),
@@ -462,7 +485,7 @@ impl Served {
                 Some(header) if header.form == Form::Compressed => {
                     compressed::decompress(&stored).map(Bytes::from).map_err(damaged_frame)
                 }
-                Some(_) => self.serve.serve(stored).await,
+                Some(_) => self.serve.serve(*reader, stored).await,
                 None => Ok(stored),
             }
         };

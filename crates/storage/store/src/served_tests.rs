@@ -1,6 +1,7 @@
 //! Bodies in other forms, as readers get them.
 
 use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
+use tokio::sync::Semaphore;
 
 use super::*;
 use crate::suite::layer::Layer;
@@ -14,7 +15,7 @@ struct Doubling(AtomicUsize, bool, AtomicUsize);
 
 #[async_trait]
 impl Serve for Doubling {
-    async fn serve(&self, stored: Bytes) -> Result<Bytes> {
+    async fn serve(&self, _: Place, stored: Bytes) -> Result<Bytes> {
         self.0.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
         let content = FormHeader::content(&stored);
@@ -24,7 +25,7 @@ impl Serve for Doubling {
         Ok([&content[..], &content[..]].concat().into())
     }
 
-    async fn summarize(&self, served: Bytes) -> Result<Bytes> {
+    async fn summarize(&self, _: Place, served: Bytes) -> Result<Bytes> {
         self.2.fetch_add(1, Ordering::Relaxed);
         Ok(served.len().to_string().into())
     }
@@ -78,6 +79,11 @@ impl World {
 
     fn conversions(&self) -> usize {
         self.serve.0.load(Ordering::Relaxed)
+    }
+
+    /// A range of a body, which the server itself reads.
+    async fn read(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        self.store.read_body(Place::Mailbox(self.mailbox), body, range).await
     }
 }
 
@@ -142,7 +148,7 @@ async fn a_message_that_delivery_converted_is_cached_for_the_first_readers() {
     }
     let whole = |n: u8| Bytes::from(vec![n; 2_000]);
     let (uid, last) = arrived[19];
-    assert_eq!(world.store.read_body(last, 0..u64::MAX).await.unwrap(), whole(19));
+    assert_eq!(world.read(last, 0..u64::MAX).await.unwrap(), whole(19));
     for start in (0..2_000).step_by(300) {
         let piece = mailbox.read_body(uid, last, start..start + 300).await.unwrap();
         assert!(!piece.is_empty() && piece.iter().all(|byte| *byte == 19));
@@ -158,7 +164,7 @@ async fn a_message_that_delivery_converted_is_cached_for_the_first_readers() {
     world.store.has_converted(large, &[1; 12_000]);
     assert_eq!(mailbox.read_body(uid, large, 0..u64::MAX).await.unwrap().len(), 12_000);
     assert_eq!(world.conversions(), 3);
-    assert_eq!(world.store.read_body(last, 0..1).await.unwrap(), whole(19).slice(..1));
+    assert_eq!(world.read(last, 0..1).await.unwrap(), whole(19).slice(..1));
     assert_eq!(world.conversions(), 3);
 }
 
@@ -195,8 +201,9 @@ async fn items_are_made_for_a_reader_and_kept_or_not() {
             seen.push((stored.uid, stored.body, stored.summary.to_vec()));
             std::ops::ControlFlow::Continue(())
         };
-        let uids = NumSet::range(first.value(), bare.value());
-        world.store.made_summaries(world.mailbox, &uids, &mut visit).await.unwrap().refuse().unwrap();
+        let (uids, reader) = (NumSet::range(first.value(), bare.value()), Place::Mailbox(world.mailbox));
+        let made = world.store.made_summaries(reader, world.mailbox, &uids, &mut visit).await;
+        made.unwrap().refuse().unwrap();
         assert_eq!(seen[1], (bare, body, b"12".to_vec()));
         assert_eq!((seen.len(), mailbox.view().row_of_uid(bare)), (2, view.row_of_uid(bare)));
     }
@@ -411,13 +418,13 @@ struct Waiting {
 
 #[async_trait]
 impl Serve for Waiting {
-    async fn serve(&self, stored: Bytes) -> Result<Bytes> {
+    async fn serve(&self, _: Place, stored: Bytes) -> Result<Bytes> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.go.acquire().await.unwrap().forget();
         Ok(FormHeader::content(&stored))
     }
 
-    async fn summarize(&self, served: Bytes) -> Result<Bytes> {
+    async fn summarize(&self, _: Place, served: Bytes) -> Result<Bytes> {
         Ok(served)
     }
 
@@ -430,11 +437,16 @@ impl Serve for Waiting {
     }
 }
 
-/// Each reader held its body in no budget while it waited for the memory of the conversion.
+/// Each reader held its body in no budget while it waited for the memory of the conversion. The
+/// long bodies of one account had all turns.
 #[tokio::test]
 async fn few_long_bodies_wait_for_their_conversion_in_memory() {
     const READERS: usize = 10;
-    for (len, begun) in [(1_000, READERS), (200_000, LONG_AT_ONCE)] {
+    let one = Place::Account(AccountId(new_id()));
+    let each = || Place::Account(AccountId(new_id()));
+    for (len, of_one, begun) in
+        [(1_000, true, READERS), (1_000, false, READERS), (200_000, true, 1), (200_000, false, LONG_AT_ONCE)]
+    {
         let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
         let (account, mailbox) = (AccountId(new_id()), MailboxId(new_id()));
         add_mailbox(&*engine, account, mailbox).await;
@@ -448,13 +460,13 @@ async fn few_long_bodies_wait_for_their_conversion_in_memory() {
             let summary = Bytes::from_static(b"summary");
             let message = IncomingMessage { bytes, summary, body, flags: vec![], date: 1, saved: None };
             store.destination(mailbox).append(vec![message]).await.unwrap();
-            let store = store.clone();
-            readers.push(tokio::spawn(async move { store.read_body(body, 0..u64::MAX).await }));
+            let (store, reader) = (store.clone(), if of_one { one } else { each() });
+            readers.push(tokio::spawn(async move { store.read_body(reader, body, 0..u64::MAX).await }));
         }
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(serve.begun.load(Ordering::Relaxed), begun, "{len} octets");
+        assert_eq!(serve.begun.load(Ordering::Relaxed), begun, "{len} octets, {of_one}");
         serve.go.add_permits(READERS);
         for reader in readers {
             assert_eq!(reader.await.unwrap().unwrap().len(), len);
@@ -469,6 +481,6 @@ fn a_turn_that_is_free_needs_no_timer() {
     runtime.block_on(async {
         let world = World::new(1 << 20).await;
         let (_, body) = world.append(&[b'a'; 200_000], 400_000).await;
-        assert_eq!(world.store.read_body(body, 0..u64::MAX).await.unwrap().len(), 400_000);
+        assert_eq!(world.read(body, 0..u64::MAX).await.unwrap().len(), 400_000);
     });
 }

@@ -99,7 +99,8 @@ impl<'s> Stored<'s> {
             seen_ones.push(reading.is_some() && seen::take_out(&mut message.flags));
             new.push(whole(source, &mut assembly, message).await?);
         }
-        let Prepared { messages: incoming, held: _held } = service.delivery.incoming_all(new).await?;
+        let Prepared { messages: incoming, held: _held } =
+            service.delivery.incoming_all(login.id, new).await?;
         // The messages count for the owner of the mailbox.
         let owner = Asker { service, login }.owner(resolved).await?;
         let reader = AnnotationReader { service, login: login.id, owner: owner.id, mailbox: entry.id };

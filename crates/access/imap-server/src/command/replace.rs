@@ -102,7 +102,7 @@ async fn prepared(
     let source = UrlSource::of(&session.service, account, session.selected.as_ref());
     let preparing = async {
         let new = vec![whole(source, assembly, message).await?];
-        Ok(source.service.delivery.incoming_all(new).await?)
+        Ok(source.service.delivery.incoming_all(account.id, new).await?)
     };
     session.wire.reporting(reports, Box::pin(preparing)).await
 }

@@ -9,7 +9,7 @@ use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MessageSet, Numbering, Tag, ValueChange};
 use posthaste_mail_model::{ModSeq, NumSet, Uid};
 use posthaste_mime_summary::SummaryRef;
-use posthaste_store::{FlagChange, FlagsStored, Mailbox, Stored};
+use posthaste_store::{FlagChange, FlagsStored, Mailbox, Place, Stored};
 
 use super::{DONE, store};
 use crate::annotate::reader::AnnotationReader;
@@ -222,7 +222,8 @@ async fn check_parts(
             ControlFlow::Break(())
         };
         let batch: NumSet = batch.iter().copied().collect();
-        reader.service.store.made_summaries(reader.mailbox, &batch, &mut visit).await?.refuse()?;
+        let (store, login) = (&reader.service.store, Place::Account(reader.login));
+        store.made_summaries(login, reader.mailbox, &batch, &mut visit).await?.refuse()?;
         pace.worked(octets as u64 / COPIED_OCTETS).await;
         for structure in structures {
             if !are_parts(reader, structure, &parts, &mut pace).await? {

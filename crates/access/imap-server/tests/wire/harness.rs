@@ -16,7 +16,7 @@ use posthaste_mail_model::{AccountId, Flag, MailboxId, MailboxName, NumSet, Righ
 use posthaste_net::{
     Accounts, ByteBudget, Certificates, Endpoint, Listener, Mode, ServeOptions, Shutdown, ShutdownTrigger,
 };
-use posthaste_store::{Engine, IncomingMessage, Serve, Store, StoreError, StoreOptions, SummaryOf};
+use posthaste_store::{Engine, IncomingMessage, Place, Serve, Store, StoreError, StoreOptions, SummaryOf};
 use posthaste_testkit::{FaultyDirectory, TestEngine, Wire};
 
 /// The account every test has.
@@ -51,18 +51,18 @@ impl Counted {
 
 #[async_trait::async_trait]
 impl Serve for Counted {
-    async fn serve(&self, stored: bytes::Bytes) -> Result<bytes::Bytes, StoreError> {
+    async fn serve(&self, reader: Place, stored: bytes::Bytes) -> Result<bytes::Bytes, StoreError> {
         self.served.fetch_add(1, Ordering::Relaxed);
-        self.conversions.serve(stored).await
+        self.conversions.serve(reader, stored).await
     }
 
     async fn renew(&self, superseded: SummaryOf) -> Result<(), StoreError> {
         self.conversions.renew(superseded).await
     }
 
-    async fn summarize(&self, served: bytes::Bytes) -> Result<bytes::Bytes, StoreError> {
+    async fn summarize(&self, reader: Place, served: bytes::Bytes) -> Result<bytes::Bytes, StoreError> {
         self.summarized.fetch_add(1, Ordering::Relaxed);
-        self.conversions.summarize(served).await
+        self.conversions.summarize(reader, served).await
     }
 
     fn octets(&self, summary: &[u8]) -> Option<u32> {

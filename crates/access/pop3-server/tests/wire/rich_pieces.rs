@@ -8,7 +8,7 @@ use bytes::Bytes;
 use posthaste_delivery::Conversions;
 use posthaste_directory::Precompute;
 use posthaste_net::ByteBudget;
-use posthaste_store::{Serve, StoreError};
+use posthaste_store::{Place, Serve, StoreError};
 use posthaste_testkit::Talk;
 use posthaste_tnef::{Outcome, convert, samples};
 use tokio::net::TcpStream;
@@ -32,13 +32,13 @@ impl Counted {
 
 #[async_trait::async_trait]
 impl Serve for Counted {
-    async fn serve(&self, stored: Bytes) -> Result<Bytes, StoreError> {
+    async fn serve(&self, reader: Place, stored: Bytes) -> Result<Bytes, StoreError> {
         self.served.fetch_add(1, Ordering::Relaxed);
-        self.conversions.serve(stored).await
+        self.conversions.serve(reader, stored).await
     }
 
-    async fn summarize(&self, served: Bytes) -> Result<Bytes, StoreError> {
-        self.conversions.summarize(served).await
+    async fn summarize(&self, reader: Place, served: Bytes) -> Result<Bytes, StoreError> {
+        self.conversions.summarize(reader, served).await
     }
 
     fn octets(&self, summary: &[u8]) -> Option<u32> {

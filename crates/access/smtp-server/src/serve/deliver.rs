@@ -63,11 +63,13 @@ impl Driver {
         // The message as it was received has been freed.
         drop(memory);
         let is_quarantined = is_quarantined || self.is_junk();
-        let account = self.session.account().map(|account| account.name.as_str());
+        let login = self.session.account();
+        let account = login.map(|account| account.name.as_str());
         let envelope = Outgoing { account: account.map(str::to_owned), ..outgoing(&from, &parameters) };
         let (here, mut local, mut outgoing) = parted(envelope, recipients);
         let refusals = self.refusals(&outgoing);
-        let client = RemoteClient { ip: self.remote_address(), host: client_name.as_deref(), account };
+        let (host, account_id) = (client_name.as_deref(), login.map(|account| account.id));
+        let client = RemoteClient { ip: self.remote_address(), host, account, account_id };
         self.limit_reports((&mut local, &mut outgoing), (is_sender_proven, is_quarantined));
         let needs = RequiredExtensions { binary: outgoing.binary, smtputf8: outgoing.smtputf8 };
         let (asked, tls) = (DsnRequest::all(&local), outgoing.tls);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use posthaste_authentication::reading_header;
+use posthaste_authentication::reading_header_of;
 use posthaste_delivery::ResolveError;
 use posthaste_milter::draft::Draft;
 use posthaste_milter::{Connected, Envelope, Outcome, Said, Verdict};
@@ -35,7 +35,10 @@ impl Driver {
         let Verified { message, trace_len, mut is_quarantined, client_name, is_sender_proven, memory } =
             verified;
         let trace_len = trace_len.min(message.len());
-        let mut draft = reading_header(&message.slice(trace_len..), |message| Draft::new(&message)).await;
+        let received = message.slice(trace_len..);
+        let mut draft =
+            reading_header_of(self.header_holder(), &received, |message| Draft::new(&message)).await;
+        drop(received);
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
         for (milter, if_away) in &self.service.milters.all {
             let (port, name) = (peer.port(), client_name.as_deref());

@@ -57,7 +57,7 @@ impl Driver {
         is_quarantined |= scan.verdict == Verdict::Junk;
         let fields = scan.fields;
         let apply = move |message: Bytes| freed_elsewhere(fields.applied(&message, trace_len));
-        let message = changing_header(message, apply).await;
+        let message = changing_header(self.header_holder(), message, apply).await;
         Ok(Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory: None })
     }
 }

@@ -74,3 +74,21 @@ async fn a_long_header_is_read_on_another_thread() {
         }
     }
 }
+
+/// All mail that an MTA brings would wait for one thread.
+#[tokio::test]
+async fn long_headers_of_a_network_are_read_one_at_a_time_and_not_those_of_an_mta() {
+    let network = Some(Holder::Address([192, 0, 2, 0].into()));
+    for (role, client, holder) in [
+        (Role::Smtp, [192, 0, 2, 7], network),
+        (Role::Smtp, [127, 0, 0, 1], None),
+        (Role::Lmtp, [192, 0, 2, 7], None),
+    ] {
+        let (_client, server) = tokio::io::duplex(64);
+        let address = |ip: [u8; 4], port| SocketAddr::from((ip, port));
+        let stream = Stream::over(server, address(client, 40_000), address([127, 0, 0, 1], 25));
+        let (_trigger, shutdown) = Shutdown::new();
+        let driver = Driver::new(service_with_ana(role).await, Connection::new(stream), shutdown);
+        assert_eq!(driver.header_holder(), holder, "{role:?} of {client:?}");
+    }
+}

@@ -72,7 +72,7 @@ impl Driver {
         let message = match self.service.role {
             Role::Submission => {
                 let host = self.service.options.host.clone();
-                changing_header(message, move |message| {
+                changing_header(self.header_holder(), message, move |message| {
                     freed_elsewhere(results::without_own(&message, &host))
                 })
                 .await

@@ -24,7 +24,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Rights, Uid};
 use posthaste_mime_summary::{self as mime, Encoding, FieldMask, SummaryRef, decode_transfer};
 use posthaste_net::on_compute_thread;
 use posthaste_sharing::{Namespace, owner_of};
-use posthaste_store::{MailboxEntry, StoreError};
+use posthaste_store::{MailboxEntry, Place, StoreError};
 
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
@@ -164,7 +164,8 @@ impl Delivery {
     ) -> Result<Option<Vec<u8>>, UrlRefusal> {
         let (mailbox, uid, url) = self.message_of_url(reader, text).await?;
         let printed = |summary: SummaryRef<'_>, _| summary.body_structure().to_vec();
-        let printed = self.of_summary(mailbox, uid, printed).await?.unwrap_or_default();
+        let found = self.of_summary(reader.account.id, (mailbox, uid), printed).await?;
+        let printed = found.unwrap_or_default();
         let section = url.section.unwrap_or_default();
         if section.text != SectionText::Whole {
             return Ok(None);
@@ -306,14 +307,14 @@ impl Delivery {
             let found = locate(&summary, url)?;
             Some(found.of(reader, uid, body, summary.body_structure().len() as u64))
         };
-        Ok(self.of_summary(mailbox, uid, part).await?.flatten())
+        Ok(self.of_summary(reader, (mailbox, uid), part).await?.flatten())
     }
 
     /// Reads the summary of a message; `None` if there is no such message.
     async fn of_summary<T>(
         &self,
-        mailbox: MailboxId,
-        uid: Uid,
+        reader: AccountId,
+        (mailbox, uid): (MailboxId, Uid),
         mut take: impl FnMut(SummaryRef<'_>, BodyId) -> T + Send,
     ) -> Result<Option<T>, StoreError>
     where
@@ -329,7 +330,8 @@ impl Delivery {
             ControlFlow::Break(())
         };
         let uids = NumSet::range(uid.value(), uid.value());
-        self.store().made_summaries(mailbox, &uids, &mut visit).await?.refuse()?;
+        let reader = Place::Account(reader);
+        self.store().made_summaries(reader, mailbox, &uids, &mut visit).await?.refuse()?;
         if len > LONG_SUMMARY {
             tokio::task::yield_now().await;
         }
@@ -424,7 +426,8 @@ impl Delivery {
                 pause = at + READ_AT_ONCE;
                 tokio::task::yield_now().await;
             }
-            let bytes = self.store().read_body(part.body, at..range.end.min(at + PIECE_BYTES)).await?;
+            let piece = at..range.end.min(at + PIECE_BYTES);
+            let bytes = self.store().read_body(Place::Account(part.reader), part.body, piece).await?;
             if bytes.is_empty() {
                 let why = "it ends early".to_owned();
                 return Err(StoreError::Body { uid: part.uid, body: part.body, why }.into());

@@ -10,7 +10,8 @@ use crate::{Cause, CurrentFilter, Event, ToMailboxes};
 
 const ALL: &str = "all@example.org";
 const BO: &str = "bo@example.org";
-const USER: RemoteClient<'static> = RemoteClient { ip: None, host: None, account: Some(ANA) };
+const USER: RemoteClient<'static> =
+    RemoteClient { ip: None, host: None, account: Some(ANA), account_id: None };
 
 /// There are no other hosts.
 struct Nowhere;

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_delivery::{Delivery, DeliveryOptions, SummaryMemory};
+use posthaste_delivery::{Delivery, DeliveryOptions, SummaryMemory, WorkFor};
 use posthaste_directory::{AccountChange, Annotated, Directory, Forward, NewAccount, Policy};
 use posthaste_mail_model::{MailboxName, Secret};
 use posthaste_net::{AccountLimits, Accounts, ByteBudget};
@@ -332,7 +332,8 @@ async fn copies_of_a_group_wait_for_memory_as_other_mail_does() {
     let world = World { filter: Filter::new(delivery.clone(), None, "mail.example.org"), ..world };
     world.directory.groups().set("all@example.org", &[ANA.to_owned()], None).await.unwrap();
     let ana = [delivery.resolve(ANA).await.unwrap()];
-    let held = delivery.forms(Bytes::from_static(MESSAGE), &ana, SummaryMemory::Counted).await.unwrap();
+    let (whose, message) = (WorkFor::mail_to(&ana), Bytes::from_static(MESSAGE));
+    let held = delivery.forms(whose, message, &ana, SummaryMemory::Counted).await.unwrap();
     let mut delivered = pin!(world.deliver(MESSAGE, RequiredExtensions::default(), "all@example.org"));
     // The engine is in memory: this number of turns is enough for all possible work.
     for _ in 0..1_000 {

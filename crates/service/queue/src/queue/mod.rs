@@ -5,11 +5,13 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use posthaste_delivery::{Delivery, NewMessage, SummaryMemory};
+use posthaste_delivery::{Delivery, NewMessage, SummaryMemory, WorkFor, is_long};
 use posthaste_directory::unix_time;
 use posthaste_mail_model::{AccountId, Id, MailboxId, NumSet, Uid};
 use posthaste_net::freed_elsewhere;
-use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Mailbox, Store, StoreError};
+use posthaste_store::{
+    CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Mailbox, Place, Store, StoreError,
+};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -169,9 +171,13 @@ impl Queue {
         let parts: Vec<_> = parts.into_iter().flat_map(NewItem::split).collect();
         let records: u64 = parts.iter().map(|part| record_charge(item::octets(&part.recipients))).sum();
         self.check_room(parts.len() as u64, payer.as_ref()).await?;
+        let whose = match is_long(message.len()) {
+            true => self.work_for(payer.as_ref()).await,
+            false => WorkFor::SERVER,
+        };
         let reserved = self.reserve(payer, size + records).await?;
         let message = NewMessage { bytes: message, flags: Vec::new(), date: None };
-        let (incoming, held) = self.delivery.incoming_held(message, SummaryMemory::Last).await?;
+        let (incoming, held) = self.delivery.incoming_held(whose, message, SummaryMemory::Last).await?;
         let body = incoming.body;
         // All rows have the same body, which is written once.
         let messages = vec![incoming; parts.len()];
@@ -198,6 +204,22 @@ impl Queue {
         self.arrivals.items.lock().extend(items.iter().map(Item::arrival));
         self.arrivals.any.notify_one();
         Ok(items)
+    }
+
+    /// For whom the long work on a message is done. Mail that no account sends counts together
+    /// with the server's reports.
+    async fn work_for(&self, payer: Option<&Payer>) -> WorkFor {
+        let (name, is_submitted) = match payer {
+            Some(Payer::Submitter(name)) => (name, true),
+            Some(Payer::SentOn(name)) => (name, false),
+            Some(Payer::Report(_)) | None => return WorkFor::SERVER,
+        };
+        match self.delivery.directory().account(name).await {
+            Ok(Some(account)) if is_submitted => WorkFor::account(account.id),
+            // Others have sent it to the account.
+            Ok(Some(account)) => WorkFor::mail_of(account.id),
+            Ok(None) | Err(_) => WorkFor::SERVER,
+        }
     }
 
     /// Sets how many octets may wait because of each account; 0: any number.
@@ -286,15 +308,21 @@ impl Queue {
         self.engine().directory_entry(&item::name(id)).await?.as_ref().map(Item::read).transpose()
     }
 
+    /// For whom messages of the queue are read.
+    fn reader(&self) -> Place {
+        Place::Mailbox(self.mailbox)
+    }
+
     /// The message of an item.
     #[boxed]
     pub async fn message(&self, item: &Item) -> Result<Bytes, QueueError> {
-        Ok(freed_elsewhere(self.store().read_body(item.body, 0..u64::MAX).await?))
+        Ok(freed_elsewhere(self.store().read_body(self.reader(), item.body, 0..u64::MAX).await?))
     }
 
     /// The beginning of the message of an item: more than reports quote of a header.
     pub(crate) async fn beginning(&self, item: &Item) -> Result<Bytes, QueueError> {
-        Ok(self.store().read_body(item.body, 0..2 * HEADER_LEN_MAX as u64).await?)
+        let range = 0..2 * HEADER_LEN_MAX as u64;
+        Ok(self.store().read_body(self.reader(), item.body, range).await?)
     }
 
     /// Writes an item that was read or made before. `Busy` if another process has changed it since.

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use posthaste_authentication::Origin;
 use posthaste_delivery::{Delivery, DeliveryOptions};
 use posthaste_directory::{Directory, NewAccount, Policy};
-use posthaste_mail_model::{MailboxName, Secret};
-use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
+use posthaste_mail_model::{Id, MailboxId, MailboxName, Secret};
+use posthaste_store::{Engine, MemoryEngine, Place, Store, StoreOptions};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::*;
@@ -327,7 +327,9 @@ async fn a_message_for_two_domains_is_two_items_with_one_body() {
     assert!(world.items().await.is_empty());
     let body = items[0].body;
     while world.relay.delivery().store().engine().maintain().await.unwrap().examined > 0 {}
-    assert!(world.relay.delivery().store().read_body(body, 0..9).await.is_err(), "nothing holds the body");
+    let reader = Place::Mailbox(MailboxId(Id::new(1, 1)));
+    let read = world.relay.delivery().store().read_body(reader, body, 0..9).await;
+    assert!(read.is_err(), "nothing holds the body");
 }
 
 #[tokio::test]

@@ -38,6 +38,7 @@ use crate::context::Context;
 use crate::counted_in::CountedIn;
 use crate::engine::{BodyRange, SummaryOf, Unreadable, Visit};
 use crate::error::{Result, StoreError};
+use crate::offload::Place;
 use crate::open_views::Admitted;
 use crate::pinned::PinnedBody;
 use crate::row::Row;
@@ -204,6 +205,11 @@ impl Mailbox {
         &self.state.context
     }
 
+    /// For whom the mailbox is read: the account that has it open.
+    pub(crate) fn place(&self) -> Place {
+        self.requester.place(self.id())
+    }
+
     /// Counts the bytes of former views that the view after each of them does not share.
     pub(crate) fn replaced(&self) -> &Arc<AtomicU64> {
         &self.state.replaced
@@ -287,8 +293,8 @@ impl Mailbox {
     /// message is expunged, and there is a new one.
     pub async fn read_body(&self, uid: Uid, body: BodyId, range: BodyRange) -> Result<Bytes> {
         posthaste_metrics::count(Counter::BodyReads, 1);
-        let context = &self.state.context;
-        match context.read_body(body, range).await {
+        let (context, reader) = (&self.state.context, self.place());
+        match context.read_body(&reader, body, range).await {
             Ok(bytes) => Ok(bytes),
             // Boxed: nearly every body can be read.
             Err(error) => {
@@ -312,7 +318,7 @@ impl Mailbox {
         if since >= self.view().modseq() {
             return Ok((NumSet::new(), true));
         }
-        let place = self.requester.place(self.id());
+        let place = self.place();
         let changes = self.state.changes_since(place, since, self.view().exists()).await?;
         Ok((changes.expunged, changes.complete))
     }

@@ -25,6 +25,7 @@ use crate::error::Result;
 use crate::head::MailboxHead;
 use crate::list::MailboxList;
 use crate::mailbox::{Destination, Mailbox, MailboxState, Unrefused};
+use crate::offload::Place;
 use cached::{CachedMailboxes, is_held};
 pub use lists::ListDraft;
 
@@ -218,9 +219,9 @@ impl Store {
         Ok(heads)
     }
 
-    /// A range of a body as clients see it, cut at its end.
-    pub async fn read_body(&self, body: BodyId, range: BodyRange) -> Result<Bytes> {
-        self.context().read_body(body, range).await
+    /// A range of a body as clients see it, cut at its end. A conversion counts for this reader.
+    pub async fn read_body(&self, reader: Place, body: BodyId, range: BodyRange) -> Result<Bytes> {
+        self.context().read_body(&reader, body, range).await
     }
 
     /// Keeps what clients see of a body in another form, for its first readers, within a part of
