@@ -5,7 +5,7 @@
 //! nobody alone takes all threads. Those who wait for a free place take turns.
 //!
 //! A message comes in, is perhaps sent on by scripts and groups, and is stored. These are steps
-//! ([`SummaryMemory`]). Whoever needs several of these takes them in this order, so that nobody
+//! ([`SummaryMemory`]). Work that needs several of these takes them in this order, so that nothing
 //! waits in a circle:
 //!
 //! 1. for each step, from the first to the last:

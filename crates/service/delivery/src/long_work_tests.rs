@@ -111,7 +111,7 @@ async fn who_waits_for_a_place_holds_no_memory_for_work() {
 }
 
 /// A script holds memory for a summary while the mail that it sends is delivered. That mail must
-/// not wait for a turn of an earlier step: whoever has it may wait for that memory.
+/// not wait for a turn of an earlier step: the mail that has it may wait for that memory.
 #[tokio::test]
 async fn each_step_has_a_turn_of_its_own() {
     let (delivery, ana) = delivery().await;

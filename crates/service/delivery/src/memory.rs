@@ -76,7 +76,7 @@ impl SummaryMemory {
     /// Steps through scripts and groups that have a reserve each. No message goes through more.
     pub const STEPS_MAX: usize = 9;
 
-    /// The number of the step. Whoever holds the memory of a step waits only for later ones.
+    /// The number of the step. Mail that holds the memory of a step waits only for later ones.
     pub(crate) fn step(self) -> usize {
         match self {
             Self::Counted => 0,

@@ -38,6 +38,7 @@ mod send;
 mod site;
 #[cfg(test)]
 mod tests;
+mod work_for;
 mod world;
 
 pub use compile::compile;

@@ -257,7 +257,7 @@ impl SearchIndex {
             let was = known.stored().iter().find(|kept| kept.meta.uid == uid && kept.meta.body == body);
             let kept = match was {
                 Some(kept) => Some(kept.clone()),
-                None => self.read_segment(body).await?.map(|segment| StoredSegment {
+                None => self.read_segment(mailbox, body).await?.map(|segment| StoredSegment {
                     meta: Arc::new(Meta::of(uid, body, &segment)),
                     segment: Some(Arc::new(segment)),
                 }),

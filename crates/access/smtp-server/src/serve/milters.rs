@@ -64,12 +64,7 @@ impl Driver {
             }
             let Outcome { verdict, quarantine, added, removed } = outcome;
             is_quarantined |= quarantine.is_some();
-            match verdict {
-                Verdict::Accept => {}
-                Verdict::Discard => return Err(replies::outcome(id, &Ok(None))),
-                Verdict::Reject(said) => return Err(refusal(said, (550, 5))),
-                Verdict::Defer(said) => return Err(refusal(said, (451, 4))),
-            }
+            accepted(id, verdict)?;
             recipients.retain(|to| !removed.iter().any(|other| other.eq_ignore_ascii_case(to.to.as_str())));
             for address in added {
                 self.add_recipient(id, &address, recipients).await;
@@ -105,6 +100,16 @@ impl Driver {
             }
         };
         recipients.push(Addressee { to, parameters: RcptParameters::default(), target });
+    }
+}
+
+/// The reply that ends a message, unless its milter accepts it.
+fn accepted(id: &str, verdict: Verdict) -> Result<(), Reply> {
+    match verdict {
+        Verdict::Accept => Ok(()),
+        Verdict::Discard => Err(replies::outcome(id, &Ok(None))),
+        Verdict::Reject(said) => Err(refusal(said, (550, 5))),
+        Verdict::Defer(said) => Err(refusal(said, (451, 4))),
     }
 }
 
