@@ -132,6 +132,7 @@ impl SmtpOptions {
             host: &self.host,
             domain: self.domain.as_deref(),
             configured: self.postmaster.as_deref(),
+            is_shared: self.relay_domains.contains(&self.host.to_ascii_lowercase()),
         }
     }
 }

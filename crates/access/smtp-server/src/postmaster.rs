@@ -13,6 +13,8 @@ pub struct PostmasterNames<'o> {
     pub domain: Option<&'o str>,
     /// The address that is configured for mail to a postmaster whose address nobody has.
     pub configured: Option<&'o str>,
+    /// Whether another server has the recipients at our own name that this one does not know.
+    pub is_shared: bool,
 }
 
 /// Where to look in place of a postmaster's address that nobody has. The first that takes mail
@@ -32,29 +34,32 @@ impl PostmasterNames<'_> {
     /// postmaster of ours. Its spelling does not count, nor that of the domain.
     ///
     /// The postmaster without a domain is that of our own name. It may also be that of a domain
-    /// above it, of our first domain, or of the first start.
+    /// above it, of our first domain, or of the first start. If another domain of ours has no
+    /// accounts, those of our own domains come before accounts of strangers to it.
     pub fn substitutes(&self, recipient: &str, missing: &ResolveError) -> Option<Substitutes> {
         if !takes_no_mail(missing) {
             return None;
         }
         let recipient = Address::parse(recipient).ok().filter(|address| address.local() == "postmaster")?;
-        let configured = self.configured.map(str::to_owned);
-        match recipient.domain() {
-            Some(domain) if !domain.eq_ignore_ascii_case(self.host) => {
-                // Otherwise the domain is another server's.
-                let is_ours = !matches!(missing, ResolveError::NotLocal);
-                let domains = vec![domain.to_owned()];
-                is_ours.then_some(Substitutes { addresses: Vec::new(), configured, domains })
-            }
-            _ => {
-                let above = self.host.split_once('.').map(|(_, domain)| domain);
-                let domains = [Some(self.host), above, self.domain, Some("localhost")];
-                let domains = || domains.into_iter().flatten();
-                let addresses = domains().map(|domain| format!("postmaster@{domain}")).collect();
-                let domains = domains().filter_map(|domain| normal_domain(domain).ok()).collect();
-                Some(Substitutes { addresses, configured, domains })
-            }
+        let other = recipient.domain().filter(|domain| !domain.eq_ignore_ascii_case(self.host));
+        // Another server has the domain, or what is unknown at our own name.
+        let is_elsewhere = other.is_some() || (self.is_shared && recipient.domain().is_some());
+        if is_elsewhere && matches!(missing, ResolveError::NotLocal) {
+            return None;
         }
+        let addresses = match other {
+            Some(_) => Vec::new(),
+            None => self.own_domains().map(|domain| format!("postmaster@{domain}")).collect(),
+        };
+        let own = self.own_domains().filter_map(|domain| normal_domain(domain).ok());
+        let domains = other.map(str::to_owned).into_iter().chain(own).collect();
+        Some(Substitutes { addresses, configured: self.configured.map(str::to_owned), domains })
+    }
+
+    /// The domains of the server itself, in the order in which its postmaster is looked for.
+    fn own_domains(&self) -> impl Iterator<Item = &str> {
+        let above = self.host.split_once('.').map(|(_, domain)| domain);
+        [Some(self.host), above, self.domain, Some("localhost")].into_iter().flatten()
     }
 }
 
@@ -76,8 +81,12 @@ mod tests {
 
     use super::*;
 
-    const NAMES: PostmasterNames<'_> =
-        PostmasterNames { host: "Mail.Example.org", domain: Some("first.test"), configured: Some("ana") };
+    const NAMES: PostmasterNames<'_> = PostmasterNames {
+        host: "Mail.Example.org",
+        domain: Some("first.test"),
+        configured: Some("ana"),
+        is_shared: false,
+    };
 
     #[test]
     fn the_postmaster_of_our_own_name_has_many_addresses() {
@@ -97,10 +106,23 @@ mod tests {
         for missing in [ResolveError::NoSuchUser, ResolveError::Disabled] {
             let found = NAMES.substitutes("postMaster@B\u{fc}cher.example", &missing).unwrap();
             assert_eq!((found.addresses.len(), found.configured.as_deref()), (0, Some("ana")));
-            assert_eq!(found.domains, ["xn--bcher-kva.example"]);
+            // Without accounts it is the server's own, and not that of any other domain here.
+            let domains =
+                ["xn--bcher-kva.example", "mail.example.org", "example.org", "first.test", "localhost"];
+            assert_eq!(found.domains, domains);
         }
         // Mail for another server's is not for ours.
         assert_eq!(NAMES.substitutes("postmaster@b.test", &ResolveError::NotLocal), None);
+    }
+
+    /// A name that is a domain shared with another server, which has the unknown recipients.
+    #[test]
+    fn the_postmaster_at_a_shared_name_may_be_the_other_servers() {
+        let shared = PostmasterNames { is_shared: true, ..NAMES };
+        let ours = "Postmaster@mail.example.org";
+        assert_eq!(shared.substitutes(ours, &ResolveError::NotLocal), None);
+        assert!(shared.substitutes(ours, &ResolveError::Disabled).is_some());
+        assert!(shared.substitutes("postmaster", &ResolveError::NoSuchUser).is_some());
     }
 
     #[test]

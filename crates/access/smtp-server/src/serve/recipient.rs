@@ -47,9 +47,9 @@ impl Driver {
     /// Senders are looked up without this: the account that gets the mail is not the postmaster.
     pub(super) async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
         let found = self.resolve(address).await;
-        let names = self.service.options.postmaster_names();
-        let substitutes = found.as_ref().err().and_then(|missing| names.substitutes(address, missing));
-        let Some(substitutes) = substitutes else { return found };
+        let options = &self.service.options;
+        let instead = |missing| options.postmaster_names().substitutes(address, missing);
+        let Some(substitutes) = found.as_ref().err().and_then(instead) else { return found };
         for other in substitutes.addresses.iter().chain(&substitutes.configured) {
             match self.resolve(other).await {
                 Err(error) if takes_no_mail(&error) => {}

@@ -85,7 +85,8 @@ impl RouteInputs<'_> {
         let found = self.directory.target(address).await;
         let (host, configured) = (hostname(self.config), self.config.postmaster());
         let (domain, configured) = (Some(&*self.config.domain), configured.as_deref());
-        let names = PostmasterNames { host: &host, domain, configured };
+        let is_shared = self.directory.shared_domains().contains(&host.to_ascii_lowercase());
+        let names = PostmasterNames { host: &host, domain, configured, is_shared };
         let substitutes = found.as_ref().err().and_then(|missing| names.substitutes(address, missing));
         let Some(substitutes) = substitutes else { return (found, None) };
         for postmaster in substitutes.addresses {

@@ -118,6 +118,12 @@ fn each_listener_takes_it_for_an_account_of_the_domain() {
         world.run(&["route", "PostMaster@b.test"]),
         "PostMaster@b.test means bo@b.test (nobody has the address), which is an account: INBOX\n"
     );
+    // In a domain without accounts it is the server's own postmaster, not another domain's.
+    world.run(&["account", "set", "bo@b.test", "--alias", "info@c.test", "--sets-quotas", "true"]);
+    assert_eq!(
+        world.run(&["route", "postmaster@c.test"]),
+        "postmaster@c.test means ana@a.test (nobody has the address), which is an account: INBOX\n"
+    );
     // An address of that name comes first.
     world.run(&["account", "set", "bo@b.test", "--alias", "postmaster@a.test"]);
     world.send("smtp", &["postmaster"]);
