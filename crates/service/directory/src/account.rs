@@ -263,12 +263,12 @@ pub struct NewAccount {
 }
 
 /// Whether an account that comes from another store keeps [`Account::sets_quotas`], a right over
-/// other accounts.
+/// other accounts, and its age. The oldest account may get the mail of postmasters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaRight {
-    /// It keeps the right, in the domain that it had.
+    /// It keeps the right, in the domain that it had, and its age.
     Keep,
-    /// It has no such right.
+    /// It has no such right, and is new.
     Drop,
 }
 

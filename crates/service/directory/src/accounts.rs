@@ -104,9 +104,14 @@ impl Directory {
         let sets_quotas = right == QuotaRight::Keep
             && stored.account.sets_quotas
             && stored.account.domain() == address.domain();
+        // The oldest account may get the mail of postmasters.
+        let created = match right {
+            QuotaRight::Keep => stored.account.created,
+            QuotaRight::Drop => unix_time::now_signed(),
+        };
         let adopted = Arc::unwrap_or_clone(stored.account);
         let name = address.to_string();
-        stored.account = Arc::new(Account { id, name, version: 1, sets_quotas, ..adopted });
+        stored.account = Arc::new(Account { id, name, version: 1, sets_quotas, created, ..adopted });
         stored.certificates = self.certificates.free(address.as_str(), stored.certificates).await?;
         // Before the account: otherwise a crash would leave it without them permanently.
         for fingerprint in &stored.certificates {

@@ -1,6 +1,8 @@
 //! Which account of another store is taken over. A backup may be forged, and a record in it may
-//! harm others: by the cost of its password, by its size, or by addresses that no command
+//! harm others: by the cost of its password, by its size, or by addresses or limits that no command
 //! accepts.
+
+use posthaste_net::OwnLimits;
 
 use crate::account::{FORWARDS_MAX, MAILBOX_REFERRAL_BYTES_MAX, MAILBOX_REFERRALS_MAX};
 use crate::error::{DirectoryError, Result};
@@ -31,13 +33,16 @@ pub(crate) fn refuse_forged(stored: &Stored, policy: Policy) -> Result<()> {
         && octets.max(referral) <= MAILBOX_REFERRAL_BYTES_MAX
         && stored.certificates.len() <= CERTIFICATES_MAX
         && stored.app_passwords.len() <= APP_PASSWORDS_MAX
-        && stored.app_passwords.iter().all(|one| is_label(&one.label));
+        && stored.app_passwords.iter().all(|one| is_label(&one.label))
+        && account.own_limits.as_deref().is_none_or(OwnLimits::is_sound);
     if is_sound { Ok(()) } else { Err(over_limits(&record)) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use posthaste_net::AccountLimit;
 
     use super::*;
     use crate::account::Forward;
@@ -60,12 +65,18 @@ mod tests {
             stored.credentials.argon2 = stored.credentials.argon2.replace("m=64,", "m=1048576,");
         });
         assert!(why.contains("login.argon2_memory"), "{why}");
-        let changes: [fn(&mut Stored); 3] = [
+        let changes: [fn(&mut Stored); 4] = [
             |stored| {
                 Arc::make_mut(&mut stored.account).forward = forward("x@other.test>\r\nRCPT TO:<y@other.test")
             },
             |stored| Arc::make_mut(&mut stored.account).forward = forward("X@other.test"),
             |stored| stored.certificates = vec![[7; 32]; CERTIFICATES_MAX + 1],
+            // A byte an hour: a session would hold what others wait for.
+            |stored| {
+                let mut own = OwnLimits::NONE;
+                own.set(AccountLimit::Sent, Some(1));
+                Arc::make_mut(&mut stored.account).own_limits = Some(Box::new(own));
+            },
         ];
         for change in changes {
             let why = forged(change);

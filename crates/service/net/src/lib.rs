@@ -58,8 +58,8 @@ mod unix;
 
 pub use accounts::rate::{HOUR, Rate};
 pub use accounts::{
-    AccountLimit, AccountLimits, AccountShare, Accounts, COPIES_BYTES_MAX, Copier, LimitedAccount, OwnLimits,
-    SubmissionRefused,
+    ACCOUNT_BYTES_LEAST, AccountLimit, AccountLimits, AccountShare, Accounts, COPIES_BYTES_MAX, Copier,
+    LimitedAccount, OwnLimits, SubmissionRefused,
 };
 pub use before_login::CommandsBeforeLogin;
 pub use budget::{ByteBudget, BytePermit, Holder, MESSAGE_WITHIN};

@@ -3,9 +3,7 @@
 
 use bytesize::ByteSize;
 use clap::Args;
-use posthaste_net::AccountLimit;
-
-use crate::config::ACCOUNT_BYTES_LEAST;
+use posthaste_net::{ACCOUNT_BYTES_LEAST, AccountLimit};
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct OwnLimits {

@@ -359,12 +359,17 @@ fn print_folder_limits(FolderLimits { warn, max }: FolderLimits) {
 
 /// The limits that the account has in place of the configuration's, by their options.
 fn print_own_limits(own: Option<&OwnLimits>) {
-    for (limit, own) in own.into_iter().flat_map(OwnLimits::iter) {
+    own_limit_texts(own).for_each(|text| println!("limit    {text}"));
+}
+
+/// Each of those limits as text.
+pub fn own_limit_texts(own: Option<&OwnLimits>) -> impl Iterator<Item = String> {
+    own.into_iter().flat_map(OwnLimits::iter).map(|(limit, own)| {
         let most = match (limit, own) {
             (_, 0) => "no limit".to_owned(),
             (AccountLimit::Received | AccountLimit::Sent, own) => bytesize::ByteSize(own).to_string(),
             (_, own) => own.to_string(),
         };
-        println!("limit    {} {most}", limit.name().replace('_', "-"));
-    }
+        format!("{} {most}", limit.name().replace('_', "-"))
+    })
 }

@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use posthaste_net::AccountLimits;
+use posthaste_net::{ACCOUNT_BYTES_LEAST, AccountLimits};
 use serde::Deserialize;
 
 use super::values::{Auto, duration};
 
 /// The largest message if the memory of the machine is unknown.
 const MESSAGE_LEN_DEFAULT: u64 = 64 << 20;
-/// Least bytes an hour for an account: at this rate one buffer of 64 KiB takes 3.5 s.
-pub const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct Limits {

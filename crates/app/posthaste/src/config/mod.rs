@@ -51,7 +51,7 @@ use crate::failure::Failure;
 pub use authentication::Authentication;
 pub use error::ConfigError;
 pub use imap::{COMMAND_LIMIT_MIN, Imap};
-pub use limits::{ACCOUNT_BYTES_LEAST, Limits};
+pub use limits::Limits;
 pub use login::{Certificates, Login, Plaintext};
 pub use oauth::Oauth;
 pub use relay::{Relay, RouteAccept};

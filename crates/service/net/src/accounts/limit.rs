@@ -3,6 +3,9 @@
 
 use super::rate::{DAY, HOUR, MINUTE, Rate};
 
+/// Least bytes an hour for an account: at this rate one buffer of 64 KiB takes 3.5 s.
+pub const ACCOUNT_BYTES_LEAST: u64 = 64 << 20;
+
 /// Limits for each account; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountLimits {
@@ -104,6 +107,14 @@ impl AccountLimit {
         Self::ALL.into_iter().find(|limit| limit.name() == name)
     }
 
+    /// The least value that a limit may have, apart from 0.
+    const fn least(self) -> u64 {
+        match self {
+            Self::Received | Self::Sent => ACCOUNT_BYTES_LEAST,
+            _ => 1,
+        }
+    }
+
     pub(super) fn rate(self, limits: &AccountLimits) -> Rate {
         let (count, period) = match self {
             Self::Connections => (0, MINUTE),
@@ -147,6 +158,12 @@ impl OwnLimits {
     /// The limits that the account has.
     pub fn iter(&self) -> impl Iterator<Item = (AccountLimit, u64)> {
         AccountLimit::ALL.into_iter().filter_map(move |limit| Some((limit, self.get(limit)?)))
+    }
+
+    /// Whether a command could have set them. With fewer bytes an hour, a session would hold
+    /// memory that others need while it waits.
+    pub fn is_sound(&self) -> bool {
+        self.iter().all(|(limit, own)| own == 0 || own >= limit.least())
     }
 
     /// The limits that hold for the account on this server.
@@ -231,5 +248,19 @@ mod tests {
             limits.over(&server).connections
         };
         assert_eq!([0, 100, 260, 261, u64::MAX].map(connections), [0, 100, 260, 260, 260]);
+    }
+
+    #[test]
+    fn limits_of_bytes_have_a_least_value() {
+        for limit in AccountLimit::ALL {
+            let is_of_bytes = matches!(limit, AccountLimit::Received | AccountLimit::Sent);
+            let is_sound = |count| {
+                let mut own = OwnLimits::NONE;
+                own.set(limit, Some(count));
+                own.is_sound()
+            };
+            assert_eq!([1, ACCOUNT_BYTES_LEAST - 1].map(is_sound), [!is_of_bytes; 2], "{limit:?}");
+            assert_eq!([0, ACCOUNT_BYTES_LEAST, u64::MAX].map(is_sound), [true; 3], "{limit:?}");
+        }
     }
 }

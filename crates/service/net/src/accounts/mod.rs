@@ -33,7 +33,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::copies::Copies;
 pub use self::copies::{COPIES_BYTES_MAX, Copier};
-pub use self::limit::{AccountLimit, AccountLimits, LimitedAccount, OwnLimits};
+pub use self::limit::{ACCOUNT_BYTES_LEAST, AccountLimit, AccountLimits, LimitedAccount, OwnLimits};
 use self::rate::{Bucket, MINUTE, Rate};
 
 /// Most accounts that are kept before those without use are looked for.

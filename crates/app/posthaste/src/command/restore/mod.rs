@@ -57,6 +57,7 @@ use serde::{Deserialize, Serialize};
 
 use self::job::{AccountToRestore, RestoreJob, RestoreRecord, Scope, underway_name};
 use crate::cli::Restore;
+use crate::command::account::own_limit_texts;
 use crate::command::backup::{account_record, last_run, last_whole_run, parse, place_of, write};
 use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
@@ -393,7 +394,13 @@ impl RestoreJob {
             Scope::All => QuotaRight::Keep,
             Scope::Named => QuotaRight::Drop,
         };
-        there.adopt((here, wanted.account.name.as_str()), &wanted.name, id, right).await?;
+        let adopted = there.adopt((here, wanted.account.name.as_str()), &wanted.name, id, right).await?;
+        if self.scope == Scope::Named {
+            // They may allow it more than others have.
+            for limit in own_limit_texts(adopted.own_limits.as_deref()) {
+                println!("{}: it has a limit of its own: {limit}", wanted.name);
+            }
+        }
         if wanted.account.sets_quotas && right == QuotaRight::Drop {
             println!(
                 "{0}: the right to set the quotas of its domain was left out; `posthaste account set {0} --sets-quotas \

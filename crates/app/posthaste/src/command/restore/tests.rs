@@ -438,6 +438,23 @@ async fn one_account_brings_no_domain_no_secret_and_no_right_over_others() {
     assert!(!account(&store, MALLORY).await.sets_quotas);
 }
 
+/// The oldest account of a domain may get the mail of its postmaster.
+#[tokio::test]
+async fn one_account_is_not_older_than_those_of_the_store() {
+    let place = Place::new();
+    let (store, backup) = (place.store(), place.backup());
+    let (victim, mallory) = (add(&store, VICTIM).await, add(&backup, MALLORY).await);
+    let name = format!("account/{MALLORY}");
+    let entry = backup.directory_entry(&name).await.unwrap().unwrap();
+    let text = String::from_utf8(entry.value.to_vec()).unwrap();
+    let text = text.replace(&format!("\"created\":{}", mallory.created), "\"created\":1");
+    set_directory_entry(&*backup, &name, Some(text.into())).await.unwrap();
+    assert_eq!(account(&backup, MALLORY).await.created, 1);
+    drop((store, backup));
+    place.restore(Some(MALLORY)).await.unwrap();
+    assert!(account(&place.store(), MALLORY).await.created >= victim.created);
+}
+
 /// The usual case: all is lost, and the backup is the administrator's own.
 #[tokio::test]
 async fn all_accounts_keep_their_ids_in_an_empty_store() {

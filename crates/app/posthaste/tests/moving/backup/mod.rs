@@ -256,7 +256,8 @@ fn an_account_comes_back_beside_deliveries_to_others() {
         let said = done(&server.command(&beside, ""));
         assert!(said.contains("restored 1 accounts"), "{said}");
         done(&server.command(&["account", "remove", ANA, "--yes"], ""));
-        done(&server.command(&["restore", target, "--keep-uidvalidity", "--account", ANA], ""));
+        let said = done(&server.command(&["restore", target, "--keep-uidvalidity", "--account", ANA], ""));
+        assert!(said.contains("ana@example.org: it has a limit of its own: connections 40\n"), "{said}");
         stop.store(true, Ordering::Release);
         deliverer.join().unwrap()
     });
