@@ -39,7 +39,7 @@ mod tests {
     fn each_message_is_small_and_no_other_one() {
         const OCTETS_MAX: usize = 512 << 10;
         let messages = hostile_messages();
-        assert!(messages.len() >= 41, "{}", messages.len());
+        assert!(messages.len() > 100, "{}", messages.len());
         let names: BTreeSet<_> = messages.iter().map(|message| message.name).collect();
         let octets: BTreeSet<_> = messages.iter().map(|message| &message.octets).collect();
         assert_eq!((names.len(), octets.len()), (messages.len(), messages.len()));
