@@ -1,6 +1,6 @@
 //! Which account of another store is taken over. A backup may be forged, and a record in it may
-//! harm others: by the cost of its password, by its size, or by addresses or limits that no command
-//! accepts.
+//! harm others: by the cost of its password, by its size, or by addresses or limits that no
+//! command accepts.
 
 use posthaste_net::OwnLimits;
 
