@@ -73,8 +73,8 @@ impl Cache {
         Ok(scripts)
     }
 
-    /// Keeps scripts. Those that leave are freed without the lock: a thread of a low priority takes
-    /// milliseconds for it, and sessions block on the lock.
+    /// Keeps scripts. Those that leave are freed without the lock: a thread of a low priority
+    /// takes milliseconds for it, and sessions block on the lock.
     fn keep(&self, account: AccountId, scripts: Arc<Scripts>, bytes_max: usize) {
         let left = self.contents.lock().put(account, scripts, bytes_max);
         drop(left);

@@ -60,7 +60,7 @@ pub(super) async fn run(
     let mailbox = Arc::clone(&ctx.selected.mailbox);
     let begun = Begun::default();
     let writing = Box::pin(async {
-        // Before it holds memory: summaries that are made for this take memory of the same budget.
+        // Before it holds memory: summaries that are made here take memory of the same budget.
         check_parts(reader, &uids, parts).await?;
         // The mod-sequences of all these messages rise, as by a STORE of flags.
         let held = match uids.count() > CHANGED_FREE {
