@@ -7,7 +7,8 @@
 //! mail waited for the second budget, two scripts could wait for each other. It takes what is
 //! free there. If that is not enough, it waits for the reserve of its step ([`Reserves`]). So
 //! beside the budget there is one summary for each step of a message through scripts. One more is
-//! of what is stored next. The order of all these waits is in [`crate::long_work`].
+//! of what is stored next. That takes no free memory while others wait for some. The order of all
+//! these waits is in [`crate::long_work`].
 
 use std::time::Duration;
 

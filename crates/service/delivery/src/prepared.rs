@@ -124,13 +124,22 @@ impl Delivery {
 
     /// Memory for a summary of this many bytes, of a caller that may hold others: what is free at
     /// once, or the reserve of the step.
+    ///
+    /// What is stored next takes nothing that others wait for. Mail of users goes into the queue
+    /// at any time, without a wait before. A message that needs all memory might never get it.
+    /// Scripts send on only mail that has waited itself.
     async fn room_beside_others(
         &self,
         bytes: usize,
         memory: SummaryMemory,
     ) -> Result<SummariesHeld, DeliveryError> {
         let permit = self.finished.begin(Holder::Account([0; 16]));
-        if permit.grow_to(bytes.min(self.finished.largest())).is_ok() {
+        let wanted = bytes.min(self.finished.largest());
+        let has_grown = match memory {
+            SummaryMemory::Last => permit.grew_at_once(wanted),
+            SummaryMemory::Counted | SummaryMemory::SentOn(_) => permit.grow_to(wanted).is_ok(),
+        };
+        if has_grown {
             permit.complete();
             return Ok(SummariesHeld(Held::Bytes(permit)));
         }
@@ -238,6 +247,29 @@ mod tests {
         assert!(waits(counted.as_mut()).await);
         drop(all);
         counted.await.unwrap();
+    }
+
+    /// Whoever waited for all memory had it only if nobody submitted mail for a moment. All other
+    /// mail waited behind it, and was deferred after a minute.
+    #[tokio::test]
+    async fn mail_for_the_queue_takes_no_memory_that_others_wait_for() {
+        let (delivery, _) = delivery().await;
+        let budget = ByteBudget::new(1 << 20);
+        let delivery = delivery.with_finished(budget.clone());
+        let last = || delivery.room_for_message(1, SummaryMemory::Last);
+        let some = last().await.unwrap();
+        let available = budget.available();
+        assert!(available < 1 << 20, "nobody waits, so it has free memory");
+        let mut all = std::pin::pin!(delivery.room_for_finished(1 << 20));
+        assert!(waits(all.as_mut()).await);
+        let queued = last().await.unwrap();
+        assert_eq!(budget.available(), available);
+        drop(some);
+        let all = all.await.unwrap();
+        assert_eq!(budget.available(), 0);
+        drop((all, queued));
+        let _again = last().await.unwrap();
+        assert_eq!(budget.available(), available);
     }
 
     /// Each message allocated and moved the state of conversions and of other threads.

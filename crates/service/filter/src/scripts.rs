@@ -73,24 +73,33 @@ impl Cache {
         Ok(scripts)
     }
 
+    /// Keeps scripts. Those that leave are freed without the lock: a thread of a low priority
+    /// takes milliseconds for it, and sessions block on the lock.
     fn keep(&self, account: AccountId, scripts: Arc<Scripts>, bytes_max: usize) {
-        let mut kept = self.contents.lock();
-        kept.remove(account);
-        while kept.bytes + scripts.bytes > bytes_max {
-            // Any other goes: at this size nearly all fit, and reading one again costs little.
-            let Some(other) = kept.accounts.keys().next().copied() else { break };
-            kept.remove(other);
-        }
-        kept.bytes += scripts.bytes;
-        kept.accounts.insert(account, scripts);
+        let left = self.contents.lock().put(account, scripts, bytes_max);
+        drop(left);
     }
 }
 
 impl Contents {
-    fn remove(&mut self, account: AccountId) {
-        if let Some(old) = self.accounts.remove(&account) {
-            self.bytes -= old.bytes;
+    /// Keeps scripts. Returns those that leave.
+    #[must_use]
+    fn put(&mut self, account: AccountId, scripts: Arc<Scripts>, bytes_max: usize) -> Vec<Arc<Scripts>> {
+        let mut left: Vec<_> = self.remove(account).into_iter().collect();
+        while self.bytes + scripts.bytes > bytes_max {
+            // Any other goes: at this size nearly all fit, and reading one again costs little.
+            let Some(other) = self.accounts.keys().next().copied() else { break };
+            left.extend(self.remove(other));
         }
+        self.bytes += scripts.bytes;
+        self.accounts.insert(account, scripts);
+        left
+    }
+
+    fn remove(&mut self, account: AccountId) -> Option<Arc<Scripts>> {
+        let old = self.accounts.remove(&account)?;
+        self.bytes -= old.bytes;
+        Some(old)
     }
 }
 
@@ -98,15 +107,33 @@ impl Contents {
 mod tests {
     use super::*;
 
+    fn account(n: u64) -> AccountId {
+        AccountId(posthaste_mail_model::Id::new(n, 1))
+    }
+
+    fn of(bytes: usize) -> Arc<Scripts> {
+        let mut scripts = Scripts::none();
+        scripts.bytes = bytes;
+        Arc::new(scripts)
+    }
+
+    /// They were freed under the lock, by a thread of a low priority.
+    #[test]
+    fn scripts_that_leave_are_freed_by_the_caller() {
+        let mut kept = Contents::default();
+        let mut left = |n, bytes| {
+            let left = kept.put(account(n), of(bytes), 1000);
+            assert!(left.iter().all(|scripts| Arc::strong_count(scripts) == 1));
+            left.iter().map(|scripts| scripts.bytes).sum::<usize>()
+        };
+        assert_eq!([left(1, 300), left(2, 400)], [0, 0]);
+        assert_eq!(left(1, 500), 300, "what there was of the account");
+        assert_eq!(left(3, 1000), 900, "both others");
+    }
+
     #[test]
     fn kept_scripts_have_a_bound() {
         let cache = Cache::default();
-        let account = |n| AccountId(posthaste_mail_model::Id::new(n, 1));
-        let of = |bytes| {
-            let mut scripts = Scripts::none();
-            scripts.bytes = bytes;
-            Arc::new(scripts)
-        };
         for n in 0..10 {
             cache.keep(account(n), of(300), 1000);
             cache.keep(account(n), of(400), 1000);

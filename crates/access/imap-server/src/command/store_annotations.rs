@@ -60,13 +60,14 @@ pub(super) async fn run(
     let mailbox = Arc::clone(&ctx.selected.mailbox);
     let begun = Begun::default();
     let writing = Box::pin(async {
+        // Before it holds memory: summaries that are made here take memory of the same budget.
+        check_parts(reader, &uids, parts).await?;
         // The mod-sequences of all these messages rise, as by a STORE of flags.
         let held = match uids.count() > CHANGED_FREE {
             true => Some(reader.service.reserve_to_change(reader.login, uids.count()).await?),
             false => None,
         };
         begun.set();
-        check_parts(reader, &uids, parts).await?;
         let mailbox = mailbox.with_permit(held);
         Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await
     });

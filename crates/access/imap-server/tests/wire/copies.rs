@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use posthaste_imap_server::{ImapOptions, ImapService};
-use posthaste_net::{ByteBudget, Holder};
+use posthaste_net::{ByteBudget, BytePermit, Holder};
 use posthaste_store::StoreOptions;
 
 use crate::gate::talkative_options;
@@ -56,6 +56,17 @@ fn copies_take_memory_from_a_budget_and_give_it_back() {
     }
 }
 
+/// All memory of a budget of this many bytes, which four accounts hold.
+fn all_of(budget: &ByteBudget, bytes: usize) -> Vec<BytePermit> {
+    let quarter = |account| {
+        let permit = budget.begin(Holder::Account([account; 16]));
+        permit.grow_to(bytes / 4).expect("memory that nobody holds");
+        permit.complete();
+        permit
+    };
+    (1..=4).map(quarter).collect()
+}
+
 /// RFC 9585 §3. Others may hold that memory for up to 30 seconds.
 #[test]
 fn a_copy_that_waits_for_memory_says_that_it_is_going_on() {
@@ -74,15 +85,7 @@ fn a_copy_that_waits_for_memory_says_that_it_is_going_on() {
         wire.run("C: b COPY 1:* INBOX\nS~ b OK …");
     }
     for command in ["COPY 1:* INBOX", "MOVE 1:200 Other"] {
-        // Four accounts hold all of it.
-        let held: Vec<_> = (1..=4)
-            .map(|account| {
-                let permit = budget.begin(Holder::Account([account; 16]));
-                permit.grow_to(BYTES / 4).expect("memory that nobody holds");
-                permit.complete();
-                permit
-            })
-            .collect();
+        let held = all_of(&budget, BYTES);
         wire.send(format!("c {command}\r\n").as_bytes());
         wire.skip_to("* OK [INPROGRESS (\"c\" NIL NIL)] Working");
         drop(held);
@@ -115,14 +118,7 @@ fn a_store_of_annotations_takes_memory_from_the_budget() {
         std::thread::yield_now();
     }
     for (tag, set, waits) in [("b", "1:1000", false), ("c", "1:*", true)] {
-        let held: Vec<_> = (1..=4)
-            .map(|account| {
-                let permit = budget.begin(Holder::Account([account; 16]));
-                permit.grow_to(BYTES / 4).expect("memory that nobody holds");
-                permit.complete();
-                permit
-            })
-            .collect();
+        let held = all_of(&budget, BYTES);
         wire.send(format!("{tag} STORE {set} ANNOTATION (/comment (value.priv NIL))\r\n").as_bytes());
         if waits {
             wire.skip_to(&format!("* OK [INPROGRESS (\"{tag}\" NIL NIL)] Working"));
@@ -133,4 +129,33 @@ fn a_store_of_annotations_takes_memory_from_the_budget() {
     while budget.available() < BYTES {
         std::thread::yield_now();
     }
+}
+
+/// It held memory, and waited for more of it to make the summary of a rich message. Two such
+/// commands could wait for each other, and all deliveries behind them.
+#[test]
+fn a_store_of_annotations_looks_for_parts_before_it_takes_memory() {
+    const BYTES: usize = 4000 * 700;
+    let budget = ByteBudget::new(BYTES);
+    let service = |delivery: posthaste_delivery::Delivery| {
+        let delivery = delivery.with_summaries(budget.clone());
+        ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
+    };
+    let server = Server::start_storing(StoreOptions::default(), |engine| engine, service);
+    server.with_messages(25);
+    let mut wire = server.select("INBOX");
+    // 1,600 messages.
+    for _ in 0..6 {
+        wire.run("C: a COPY 1:* INBOX\nS~ a OK …");
+    }
+    while budget.available() < BYTES {
+        std::thread::yield_now();
+    }
+    let _held = all_of(&budget, BYTES);
+    wire.run(
+        r#"
+        C: b STORE 1:* ANNOTATION (/9/comment (value.priv "x"))
+        S: b BAD A message lacks a part that the command names
+        "#,
+    );
 }

@@ -449,7 +449,7 @@ impl BytePermit {
 
     /// Has this many bytes reserved, if they are free and nobody waits for some already. This needs
     /// neither a place in the queue nor the time.
-    fn grew_at_once(&self, bytes: usize) -> bool {
+    pub fn grew_at_once(&self, bytes: usize) -> bool {
         let others_are_first = self.budget.in_order && !self.budget.lock().waiting.is_empty();
         !others_are_first && self.grow_to(bytes).is_ok()
     }
