@@ -249,7 +249,7 @@ mod tests {
         counted.await.unwrap();
     }
 
-    /// Whoever waited for all memory had it only if nobody submitted mail for a moment. All other
+    /// Mail that waited for all memory had it only if nobody submitted mail for a moment. All other
     /// mail waited behind it, and was deferred after a minute.
     #[tokio::test]
     async fn mail_for_the_queue_takes_no_memory_that_others_wait_for() {
