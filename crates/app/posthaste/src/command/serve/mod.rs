@@ -69,7 +69,7 @@ const FILES_BESIDE_CONNECTIONS: u64 = 1024;
 /// Polls of tasks between two looks of a busy thread at its sockets and clocks. A poll should take
 /// 2 ms at most, and may take 10 ms. After 61 polls, the runtime's default, a session might notice
 /// its input after half a second. A look takes less than a microsecond.
-const POLLS_BETWEEN_EVENTS: u32 = 4;
+const POLLS_BETWEEN_EVENTS: u32 = 8;
 
 /// Runs the server until SIGTERM or SIGINT.
 pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
