@@ -39,8 +39,8 @@ fn until_ok(client: &mut LineClient) {
     while !client.line().unwrap().starts_with("OK") {}
 }
 
-/// A connection whose greeting was not read. ManageSieve has STARTTLS alone (RFC 5804 §2.2), and so
-/// have the ports without a login (RFC 3207).
+/// A connection whose greeting was not read. ManageSieve has only STARTTLS (RFC 5804 §2.2). So do
+/// the ports without a login (RFC 3207).
 fn connect(server: &Server, protocol: &str, way: Way) -> LineClient {
     let plain = |listener: &str| LineClient::connect(server.address(listener)).unwrap();
     let without_login = WITHOUT_LOGIN.iter().find(|(name, _)| *name == protocol);

@@ -13,15 +13,21 @@ use crate::harness::{Server, unhurried};
 /// Bytes of 1,200 messages, of which an account may have a quarter.
 const BYTES: usize = 1200 * 700;
 
-#[test]
-fn copies_take_memory_from_a_budget_and_give_it_back() {
-    let budget = ByteBudget::new(BYTES);
+/// A server with 25 messages and this memory for summaries.
+fn server(budget: &ByteBudget) -> Server {
     let service = |delivery: posthaste_delivery::Delivery| {
         let delivery = delivery.with_summaries(budget.clone());
         ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
     };
     let server = Server::start_storing(StoreOptions::default(), |engine| engine, service);
     server.with_messages(25);
+    server
+}
+
+#[test]
+fn copies_take_memory_from_a_budget_and_give_it_back() {
+    let budget = ByteBudget::new(BYTES);
+    let server = server(&budget);
     let mut wire = server.select("INBOX");
     // 400 messages; the last copy is of 200.
     for _ in 0..4 {
@@ -137,12 +143,7 @@ fn a_store_of_annotations_takes_memory_from_the_budget() {
 fn a_store_of_annotations_looks_for_parts_before_it_takes_memory() {
     const BYTES: usize = 4000 * 700;
     let budget = ByteBudget::new(BYTES);
-    let service = |delivery: posthaste_delivery::Delivery| {
-        let delivery = delivery.with_summaries(budget.clone());
-        ImapService::new(unhurried(ImapOptions::default()), delivery, None, ByteBudget::new(256 << 20))
-    };
-    let server = Server::start_storing(StoreOptions::default(), |engine| engine, service);
-    server.with_messages(25);
+    let server = server(&budget);
     let mut wire = server.select("INBOX");
     // 1,600 messages.
     for _ in 0..6 {

@@ -98,14 +98,20 @@ fn an_account_does_not_keep_others_from_their_mailboxes() {
     server.login_as("bob@example.org").run("C: b SELECT INBOX\nS~ b OK [READ-WRITE] …");
 }
 
-#[test]
-fn an_open_mailbox_gets_no_messages_without_room_and_the_session_goes_on() {
+/// A server whose user has two mailboxes, INBOX and More, of which one has room.
+fn server_with_two_full() -> Server {
     let server = server();
     // The login makes the INBOX.
     drop(server.login());
     server.make_mailbox("More");
     fill(&server, USER, "INBOX");
     fill(&server, USER, "More");
+    server
+}
+
+#[test]
+fn an_open_mailbox_gets_no_messages_without_room_and_the_session_goes_on() {
+    let server = server_with_two_full();
     server.select("INBOX").run(
         r#"
         C: a COPY 1:170 INBOX
@@ -122,12 +128,7 @@ fn an_open_mailbox_gets_no_messages_without_room_and_the_session_goes_on() {
 /// Their mod-sequences need not rise: nobody has the mailbox open.
 #[test]
 fn copies_have_their_annotations_in_a_mailbox_that_has_no_room() {
-    let server = server();
-    // The login makes the INBOX.
-    drop(server.login());
-    server.make_mailbox("More");
-    fill(&server, USER, "INBOX");
-    fill(&server, USER, "More");
+    let server = server_with_two_full();
     server.select("INBOX").run(
         r#"
         C: a STORE 1 ANNOTATION (/comment (value.priv "mine"))

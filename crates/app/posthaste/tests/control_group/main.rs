@@ -44,19 +44,7 @@ fn large(len: usize) -> Vec<u8> {
 
 /// The tagged answer.
 fn append(client: &mut LineClient, message: &[u8]) -> String {
-    client.send(format!("t APPEND INBOX {{{}}}\r\n", message.len()).as_bytes()).unwrap();
-    let answer = client.line().unwrap();
-    if !answer.starts_with('+') {
-        return answer;
-    }
-    client.send(message).unwrap();
-    client.send(b"\r\n").unwrap();
-    loop {
-        let line = client.line().unwrap();
-        if line.starts_with("t ") {
-            return line;
-        }
-    }
+    append_many(client, message, 1)
 }
 
 /// A message of empty parts: its summary is many times as long.
