@@ -31,7 +31,9 @@ pub fn run() -> ExitCode {
     private::for_owner_alone();
     memory::give_large_blocks_back();
     let cli = cli::Cli::parse();
-    match command::run(cli) {
+    let outcome = command::run(cli);
+    logging::flush();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::from(closed_pipe::EXIT_CODE),
         Err(failure) => {

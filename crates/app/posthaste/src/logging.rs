@@ -26,6 +26,18 @@ pub fn start(log: &Log) -> Result<Level> {
     posthaste_logging::start(&log.level, format).map(Level).map_err(failure)
 }
 
+/// Leaves the writing of lines to a thread. Only a server logs so much that this matters.
+pub fn write_in_batches() {
+    if let Err(error) = posthaste_logging::write_in_batches() {
+        tracing::warn!(%error, "there is no thread for the log, so each line is written at once");
+    }
+}
+
+/// Writes what waits. Called before the process ends.
+pub fn flush() {
+    posthaste_logging::flush();
+}
+
 fn failure(error: LevelError) -> Failure {
     Failure::Usage(error.to_string())
 }

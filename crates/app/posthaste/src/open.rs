@@ -13,6 +13,7 @@ use posthaste_store_lmdb::{EngineLock, LmdbEngine, Options, Rebuild};
 use crate::cluster::Cluster;
 use crate::config::{Auto, Config};
 use crate::failure::{Failure, Result};
+use crate::logging;
 use crate::memory::Plan;
 use crate::private;
 
@@ -80,6 +81,7 @@ pub fn embedded(config: &Config) -> Options {
 /// Ends the process when it can no longer use the index: no read and no write would succeed
 /// again. The service manager starts it again.
 fn end_process(why: &StoreError) {
+    logging::flush();
     eprintln!("posthaste: {why}");
     std::process::exit(1);
 }

@@ -1,6 +1,6 @@
 //! The cost of one session, and the current session of a thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::account::{AccountCounters, OpenFolder};
-use crate::clock::thread_cpu;
+use crate::clock::Count;
 use crate::command_key::CommandKey;
 use crate::counters::{Counter, Counters};
 use crate::folder_size::FolderSize;
@@ -50,16 +50,14 @@ struct Owner {
     last_sums: Option<(CommandKey, Arc<Counters>)>,
 }
 
-/// The session for which a thread works, and its CPU clock at the last count.
+/// The session for which a thread works, and the CPU time since the last count.
 struct Work {
     meter: Arc<Meter>,
-    since: u64,
+    cpu: Count,
 }
 
 thread_local! {
     static CURRENT: RefCell<Option<Work>> = const { RefCell::new(None) };
-    /// The thread's CPU clock at the end of the last poll of a metered task, if there was one.
-    static LAST: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// The part of a session's work that a thread does.
@@ -109,12 +107,9 @@ impl Meter {
     }
 
     /// Polls a task for this meter, and reports a long poll.
-    ///
-    /// The CPU time begins where the last such poll on this thread ended.
     fn run_poll<T>(self: &Arc<Self>, part: Part, poll: impl FnOnce() -> T) -> T {
-        let since = LAST.try_with(Cell::get).ok().flatten().unwrap_or_else(thread_cpu);
         let watched = WatchedPoll::begin();
-        let slice = TimeSlice::begin(Arc::clone(self), part, since);
+        let slice = TimeSlice::begin(Arc::clone(self), part, Count::of_poll());
         let outcome = poll();
         drop(slice);
         if let Some(watched) = watched {
@@ -145,9 +140,7 @@ impl Meter {
 
 impl Work {
     fn count_cpu(&mut self) {
-        let now = thread_cpu();
-        self.meter.counters.add(Counter::Cpu, now.saturating_sub(self.since));
-        self.since = now;
+        self.meter.counters.add(Counter::Cpu, self.cpu.take());
     }
 }
 
@@ -194,7 +187,7 @@ pub fn command_ended() {
 }
 
 /// The answer to the last command of the current session was sent, and the session is about to
-/// wait. The cost of the command ends with this poll, which saves a reading of the clock.
+/// wait. The cost of the command ends with this poll, which saves a count.
 pub fn command_answered() {
     on_current(|work| work.meter.answered.store(true, Ordering::Relaxed));
 }
@@ -228,7 +221,7 @@ impl Current {
     /// Runs `work` on this thread for that session.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let Some(meter) = &self.0 else { return work() };
-        let _slice = TimeSlice::begin(Arc::clone(meter), Part::Other, thread_cpu());
+        let _slice = TimeSlice::begin(Arc::clone(meter), Part::Other, Count::of_work());
         work()
     }
 
@@ -264,8 +257,8 @@ struct TimeSlice {
 }
 
 impl TimeSlice {
-    fn begin(meter: Arc<Meter>, part: Part, since: u64) -> Self {
-        let work = Work { meter, since };
+    fn begin(meter: Arc<Meter>, part: Part, cpu: Count) -> Self {
+        let work = Work { meter, cpu };
         let before = CURRENT.try_with(|current| current.replace(Some(work))).ok().flatten();
         Self { part, before }
     }
@@ -277,7 +270,6 @@ impl Drop for TimeSlice {
         let ended = CURRENT.try_with(|current| current.replace(before)).ok().flatten();
         if let Some(mut work) = ended {
             work.count_cpu();
-            let _ = LAST.try_with(|last| last.set(Some(work.since)));
             work.meter.worked(self.part);
         }
     }
@@ -285,9 +277,8 @@ impl Drop for TimeSlice {
 
 /// A session's task that is metered.
 ///
-/// A poll costs one reading of the clock: it begins where the last poll of a metered task on the
-/// same thread ended. So the runtime's work between two polls (it waits for sockets, and wakes) is
-/// counted for the task that it woke. Meter all tasks of a runtime that use much CPU time.
+/// The runtime's work between two polls is counted for these, too ([`crate::clock`]). Meter all
+/// tasks of a runtime that use much CPU time.
 pub struct Metered<F> {
     meter: Arc<Meter>,
     session: Pin<Box<F>>,
@@ -343,6 +334,7 @@ mod tests {
 
     use super::*;
     use crate::account::Use;
+    use crate::clock::thread_cpu;
     use crate::counters::Amounts;
     use crate::long_poll::{LongPoll, watch_polls};
     use crate::registry::Snapshot;

@@ -5,19 +5,27 @@
 //! them together. That is this crate, because the program's own crate is compiled without
 //! optimisation, and each login writes an event.
 
+mod batches;
 mod lines;
 mod stamp;
 mod text;
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _, Stderr};
+use std::sync::LazyLock;
 
+use tracing::Metadata;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
+use crate::batches::{Batches, Entry, When};
 use crate::lines::Lines;
 use crate::text::Text;
+
+/// Standard error, to which all events go.
+static LOG: LazyLock<Batches<Stderr>> = LazyLock::new(|| Batches::new(io::stderr()));
 
 /// How events are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,23 +62,68 @@ impl Level {
     }
 }
 
-/// Starts logging. Called once.
+/// Starts logging. Called once. Each event is written at once, until [`write_in_batches`].
 pub fn start(level: &str, format: Format) -> Result<Level, LevelError> {
     let (filter, handle) = reload::Layer::new(filter(level)?);
     let registry = tracing_subscriber::registry().with(filter);
     match format {
         Format::Text => {
             // Colours are for a terminal; a log file is read by other programs.
-            let colours = std::io::stderr().is_terminal();
-            let lines = move || Lines { to: std::io::stderr(), colours };
-            let library = fmt::layer().with_ansi(colours).with_writer(lines);
+            let colours = io::stderr().is_terminal();
+            let library = fmt::layer().with_ansi(colours).with_writer(TextLog(Log { is_terminal: colours }));
             registry.with(Text { library, colours }).init();
         }
         Format::Json => {
-            registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).init();
+            let json = fmt::layer().json().flatten_event(true);
+            registry.with(json.with_writer(Log { is_terminal: io::stderr().is_terminal() })).init();
         }
     }
     Ok(Level(handle))
+}
+
+/// Leaves the writing to a thread, which it starts: see [`batches`]. Call [`flush`] before the
+/// program ends.
+pub fn write_in_batches() -> io::Result<()> {
+    LOG.start()
+}
+
+/// Writes the events that wait for their batch.
+pub fn flush() {
+    LOG.write();
+}
+
+/// Makes the writer of each event.
+struct Log {
+    /// A terminal has each line at once, and in colours.
+    is_terminal: bool,
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Entry<'a, Stderr>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Entry { batches: &LOG, when: When::Now }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
+        let is_urgent = self.is_terminal || *metadata.level() <= tracing::Level::WARN;
+        Entry { batches: &LOG, when: if is_urgent { When::Now } else { When::Soon } }
+    }
+}
+
+/// The same for text, of which each event must be one line.
+struct TextLog(Log);
+
+impl<'a> MakeWriter<'a> for TextLog {
+    type Writer = Lines<Entry<'a, Stderr>>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Lines { to: self.0.make_writer(), colours: self.0.is_terminal }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
+        Lines { to: self.0.make_writer_for(metadata), colours: self.0.is_terminal }
+    }
 }
 
 fn filter(level: &str) -> Result<Targets, LevelError> {

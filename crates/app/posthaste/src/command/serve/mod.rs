@@ -86,6 +86,7 @@ pub fn run(config: Config, common: Common, options: Serve) -> Result<()> {
     let identity = Identity::of(&config)?;
     let access = privileges::socket_access(&config, identity.as_ref())?;
     let becomes = ServerUser { identity, access };
+    logging::write_in_batches();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_name("sessions")
         .on_thread_stop(posthaste_metrics::thread_ends)
