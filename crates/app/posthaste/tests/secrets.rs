@@ -342,7 +342,13 @@ fn no_secret_reaches_a_log_of(format: &str) {
     let exchanges = exchanges(&server);
     let changed = server.command(&["account", "passwd", NAME, "--password-stdin"], WRONG);
     assert!(changed.status.success(), "{}", String::from_utf8_lossy(&changed.stderr));
+    // A refused login is written at once, and the lines of logins before it with it.
+    let mut last = LineClient::connect(server.address("imap")).unwrap();
+    last.line().unwrap();
+    let said = last.imap("LOGIN the-last-one x").unwrap();
+    assert!(said.last().unwrap().contains(" NO "), "{said:?}");
     let log = server.logged("");
+    assert!(log.iter().any(|line| line.contains("login failed") && line.contains("the-last-one")));
     assert_eq!(log.iter().any(|line| line.starts_with("{\"timestamp\":")), format == "json");
     assert!(log.iter().any(|line| line.contains("DEBUG")) && log.iter().any(|line| line.contains(NAME)));
     let words =

@@ -242,6 +242,20 @@ impl Server {
         self.log.lines_with(what)
     }
 
+    /// The same as soon as there are this many lines: the server writes those of logins and delivered
+    /// messages in batches.
+    pub fn logged_times(&self, what: &str, count: usize) -> Vec<String> {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            let lines = self.logged(what);
+            if lines.len() >= count {
+                return lines;
+            }
+            assert!(Instant::now() < deadline, "{} lines with {what:?} in place of {count}", lines.len());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The server's data directory.
     pub fn data(&self) -> &Path {
         &self.data

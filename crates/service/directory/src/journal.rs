@@ -30,11 +30,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// Logs a successful login.
+    /// Logs a successful login. The event has a name because it is frequent: posthaste-logging writes
+    /// these in batches.
     pub fn succeeded(&self, login: &Login) {
         let address = self.address.to_canonical();
         let (protocol, session, by) = (self.protocol, format_args!("{:x}", self.session), login.by);
-        tracing::info!(target: "posthaste::login", %address, %protocol, %session, %by, account = ?shown(&login.account.name), "logged in");
+        tracing::info!(name: "login", target: "posthaste::login", %address, %protocol, %session, %by, account = ?shown(&login.account.name), "logged in");
     }
 
     /// Logs a login that was right, and that another server has to take (RFC 2221).

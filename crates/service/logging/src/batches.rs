@@ -1,8 +1,8 @@
-//! Lines are written in batches, by a thread of their own.
+//! Lines of frequent events are written in batches, by a thread of their own.
 //!
 //! A login then costs a copy of its line. With a login every 200 µs, one write has the lines of a
-//! hundred. Warnings and errors are written at once, with the lines before them: a program may end
-//! right after one. `kill -9` loses the lines of the last [`PAUSE`] that are neither.
+//! hundred. All other events are written at once, with the lines before them. `kill -9` loses the
+//! frequent events of the last [`PAUSE`].
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,13 +166,13 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_takes_the_lines_before_it_along() {
+    fn a_line_that_does_not_wait_takes_those_before_it_along() {
         let (batches, written) = batches_that_wait();
         batches.add(b"a\n", When::Soon);
         batches.add(b"b\n", When::Soon);
         assert!(written.try_recv().is_err());
-        batches.add(b"warning\n", When::Now);
-        assert_eq!(written.try_recv().unwrap(), "a\nb\nwarning\n");
+        batches.add(b"c\n", When::Now);
+        assert_eq!(written.try_recv().unwrap(), "a\nb\nc\n");
         batches.write();
         assert!(written.try_recv().is_err(), "a line is written once");
     }

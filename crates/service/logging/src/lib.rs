@@ -24,6 +24,10 @@ use crate::batches::{Batches, Entry, When};
 use crate::lines::Lines;
 use crate::text::Text;
 
+/// The names of events that come with each session or message. A server may have thousands in a
+/// second, so they are written in batches. The crates that log them name them so.
+const FREQUENT: [&str; 2] = ["login", "message"];
+
 /// Standard error, to which all events go.
 static LOG: LazyLock<Batches<Stderr>> = LazyLock::new(|| Batches::new(io::stderr()));
 
@@ -81,20 +85,20 @@ pub fn start(level: &str, format: Format) -> Result<Level, LevelError> {
     Ok(Level(handle))
 }
 
-/// Leaves the writing to a thread, which it starts: see [`batches`]. Call [`flush`] before the
-/// program ends.
+/// Leaves the frequent events to a thread, which it starts: see [`batches`]. Call [`flush`] before
+/// the program ends.
 pub fn write_in_batches() -> io::Result<()> {
     LOG.start()
 }
 
-/// Writes the events that wait for their batch.
+/// Writes the events that wait.
 pub fn flush() {
     LOG.write();
 }
 
 /// Makes the writer of each event.
 struct Log {
-    /// A terminal has each line at once, and in colours.
+    /// People watch: each line is written at once, and in colours.
     is_terminal: bool,
 }
 
@@ -106,8 +110,8 @@ impl<'a> MakeWriter<'a> for Log {
     }
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
-        let is_urgent = self.is_terminal || *metadata.level() <= tracing::Level::WARN;
-        Entry { batches: &LOG, when: if is_urgent { When::Now } else { When::Soon } }
+        let may_wait = !self.is_terminal && FREQUENT.contains(&metadata.name());
+        Entry { batches: &LOG, when: if may_wait { When::Soon } else { When::Now } }
     }
 }
 

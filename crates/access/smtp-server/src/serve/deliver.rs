@@ -195,7 +195,7 @@ impl Driver {
         for (recipient, outcome) in recipients.iter().zip(&outcomes) {
             let to = recipient.name();
             match outcome {
-                Ok(Some(_)) => tracing::info!(id, account, from, to, octets, "delivered"),
+                Ok(Some(_)) => tracing::info!(name: "message", id, account, from, to, octets, "delivered"),
                 Ok(None) => tracing::info!(id, account, from, to, octets, "refused by a script"),
                 Err(error) => tracing::warn!(id, account, from, to, octets, %error, "not delivered"),
             }
@@ -231,7 +231,7 @@ impl Driver {
         let origin = if account.is_some() { RelayOrigin::User } else { RelayOrigin::Host };
         match self.service.sink.relay(message, envelope, origin).await {
             Ok(()) => {
-                tracing::info!(id, account, from, recipients, octets, "queued");
+                tracing::info!(name: "message", id, account, from, recipients, octets, "queued");
                 replies::queued(id)
             }
             Err(refusal) => {

@@ -141,7 +141,7 @@ fn submission_delivers_locally_and_refuses_what_is_not_ours() {
     client.send(tail).unwrap();
     assert!(client.reply().unwrap().starts_with("250"));
     // The log has the account that sent each of them.
-    let logged = server.logged("delivered");
+    let logged = server.logged_times("delivered", 2);
     let of_ana = |line: &&String| line.contains("account=\"ana@example.org\"");
     assert_eq!(logged.iter().filter(of_ana).count(), 2, "{logged:?}");
     let came = inbox(server.address("imap"), "bob@example.org");
