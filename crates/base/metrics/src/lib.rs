@@ -10,10 +10,10 @@
 //!
 //! A task that a session spawns is metered for the session by [`Current::metered`].
 //!
-//! So nothing is passed through the layers. A poll reads the machine's clock twice, and each further
-//! command in the same poll reads it again. Few of them read the thread's CPU clock. The registry grows with the number of commands, folder
-//! sizes, accounts, their uses, and client programs. Each of these has a bound. The registry never
-//! grows with the number of messages.
+//! So nothing is passed through the layers. A poll reads the machine's clock twice, and each
+//! further command in the same poll reads it again. Few of them read the thread's CPU clock. The
+//! registry grows with the number of commands, folder sizes, accounts, their uses, and client
+//! programs. Each of these has a bound. The registry never grows with the number of messages.
 
 mod account;
 mod clock;
