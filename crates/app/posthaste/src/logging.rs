@@ -31,6 +31,12 @@ pub fn write_in_batches() {
     if let Err(error) = posthaste_logging::write_in_batches() {
         tracing::warn!(%error, "there is no thread for the log, so each line is written at once");
     }
+    // A panic may end the process. Its message comes after the lines that were before it.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        flush();
+        report(panic);
+    }));
 }
 
 /// Writes what waits. Called before the process ends.
