@@ -209,7 +209,8 @@ mod tests {
             text += &written.recv().unwrap();
         }
         for name in ["a", "b", "c"] {
-            let own = text.lines().filter_map(|line| line.strip_prefix(name)?.trim_start().parse().ok());
+            let own =
+                text.lines().filter_map(|line| line.strip_prefix(name)?.trim_start().parse::<usize>().ok());
             assert!(own.eq(0..LINES), "{name}");
         }
     }
