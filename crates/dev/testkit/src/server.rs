@@ -237,12 +237,13 @@ impl Server {
         self.child.id()
     }
 
-    /// The lines on its standard error that hold a text: all that it wrote before this call.
+    /// The lines on its standard error that hold a text: all that it wrote before this call. Those
+    /// of logins and messages come some milliseconds late ([`Server::logged_times`]).
     pub fn logged(&self, what: &str) -> Vec<String> {
         self.log.lines_with(what)
     }
 
-    /// The same as soon as there are this many lines: the server writes those of logins and delivered
+    /// The same as soon as there are this many lines: the server writes those of logins and
     /// messages in batches.
     pub fn logged_times(&self, what: &str, count: usize) -> Vec<String> {
         let deadline = Instant::now() + TIMEOUT;

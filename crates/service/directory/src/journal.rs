@@ -30,8 +30,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Logs a successful login. The event has a name because it is frequent: posthaste-logging writes
-    /// these in batches.
+    /// Logs a successful login. The event has a name because it is frequent: `posthaste-logging`
+    /// writes these in batches.
     pub fn succeeded(&self, login: &Login) {
         let address = self.address.to_canonical();
         let (protocol, session, by) = (self.protocol, format_args!("{:x}", self.session), login.by);

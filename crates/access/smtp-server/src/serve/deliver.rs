@@ -194,6 +194,7 @@ impl Driver {
         outcomes.resize(recipients.len(), Err(DeliveryError::Interrupted("no outcome".to_owned()).into()));
         for (recipient, outcome) in recipients.iter().zip(&outcomes) {
             let to = recipient.name();
+            // The event of each message has a name: `posthaste-logging` writes these in batches.
             match outcome {
                 Ok(Some(_)) => tracing::info!(name: "message", id, account, from, to, octets, "delivered"),
                 Ok(None) => tracing::info!(id, account, from, to, octets, "refused by a script"),

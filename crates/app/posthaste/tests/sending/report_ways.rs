@@ -119,6 +119,11 @@ fn a_script_files_a_report() {
     assert_is_report(&world.mail("ana@a.test", "INBOX", 1)[0]);
     world.wait_until_queue_is_empty();
     assert_eq!(world.mail("ana@a.test", "INBOX", 1).len(), 1);
+    // A refused login is written at once, and the lines of messages before it with it.
+    let mut last = LineClient::connect(world.b.address("imap")).unwrap();
+    last.line().unwrap();
+    let refused = last.imap("LOGIN x@b.test wrong").unwrap();
+    assert!(refused.last().unwrap().contains(" NO "), "{refused:?}");
     assert!(world.a.logged("vacation reply").is_empty() && world.b.logged("delivered").is_empty());
 }
 
