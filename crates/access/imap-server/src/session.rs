@@ -160,11 +160,12 @@ impl Session {
         }
     }
 
-    /// Logs the client program once, if it sent ID. For sessions that logged in.
+    /// Logs the client program once, if it sent ID. For sessions that logged in. posthaste-logging
+    /// writes frequent events by their name.
     pub(crate) fn log_client(&mut self) {
         if let Some(client) = self.client.take() {
             let peer = self.wire.peer().address;
-            tracing::info!(%peer, client = &*client, "client identified itself");
+            tracing::info!(name: "client", %peer, client = &*client, "client identified itself");
         }
     }
 

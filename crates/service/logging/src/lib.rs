@@ -26,7 +26,7 @@ use crate::text::Text;
 
 /// The names of events that come with each session or message. A server may have thousands in a
 /// second, so they are written in batches. The crates that log them name them so.
-const FREQUENT: [&str; 2] = ["login", "message"];
+const FREQUENT: [&str; 3] = ["login", "client", "message"];
 
 /// Standard error, to which all events go.
 static LOG: LazyLock<Batches<Stderr>> = LazyLock::new(|| Batches::new(io::stderr()));

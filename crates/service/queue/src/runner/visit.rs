@@ -274,7 +274,7 @@ impl Runner {
             let to = recipient.address.as_str();
             match outcome {
                 Ok(success) => {
-                    tracing::info!(item = id, from, to, "sent");
+                    tracing::info!(name: "message", item = id, from, to, "sent");
                     self.counts.sent(now - arrived);
                     is_taken = true;
                     // RFC 3461 §5.2.2: a host without DSN will not report its success.
