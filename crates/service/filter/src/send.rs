@@ -421,7 +421,8 @@ impl Filter {
         let sent = if mail.from.is_empty() || mail.chain.home == DefaultFolder::Junk {
             None
         } else {
-            let address = recipient.address.as_str();
+            // Mail for a postmaster may go to an account that the sender does not know.
+            let address = mail.chain.asked.named.unwrap_or(recipient.address.as_str());
             let words =
                 format!("Your message was refused by {address}. The reason given is:\r\n\r\n{reason}\r\n");
             let refused = [Refused { recipient: address, reason }];
