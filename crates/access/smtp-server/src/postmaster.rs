@@ -2,7 +2,7 @@
 //! mail takes it for `postmaster`, without a domain and at each of its domains. RFC 2142 §5 names
 //! the address, too.
 
-use posthaste_directory::{Address, ResolveError, normal_domain};
+use posthaste_directory::{Address, Directory, ResolveError, Target, normal_domain};
 
 /// The names of this server that decide who its postmaster is.
 #[derive(Clone, Copy, Debug)]
@@ -17,26 +17,67 @@ pub struct PostmasterNames<'o> {
     pub is_shared: bool,
 }
 
+/// Why somebody gets the mail of a postmaster whose address nobody has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// This is another address of the same postmaster.
+    Address(String),
+    /// This is the configured address.
+    Configured(String),
+    /// The account was chosen by its rights and its age. The configured address, if there is one,
+    /// takes no mail.
+    Chosen(Option<String>),
+}
+
 /// Where to look in place of a postmaster's address that nobody has. The first that takes mail
 /// gets it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Substitutes {
+struct Substitutes {
     /// Addresses of the same postmaster.
-    pub addresses: Vec<String>,
+    addresses: Vec<String>,
     /// The configured address.
-    pub configured: Option<String>,
-    /// Domains in normal form, for [`posthaste_directory::Directory::postmaster`].
-    pub domains: Vec<String>,
+    configured: Option<String>,
+    /// Domains in normal form, for [`Directory::postmaster`].
+    domains: Vec<String>,
 }
 
 impl PostmasterNames<'_> {
+    /// Who gets mail for a recipient that was not found for this reason. If it is a postmaster of
+    /// ours, somebody gets it instead, and why (RFC 5321 §4.5.1). Else the reason stays.
+    pub async fn find(
+        &self,
+        directory: &Directory,
+        recipient: &str,
+        missing: ResolveError,
+    ) -> (Result<Target, ResolveError>, Option<Instead>) {
+        let Some(substitutes) = self.substitutes(recipient, &missing) else { return (Err(missing), None) };
+        let Substitutes { addresses, configured, domains } = substitutes;
+        for address in addresses {
+            let found = taken_by(directory, &address).await;
+            if let Some(found) = found {
+                return (found, Some(Instead::Address(address)));
+            }
+        }
+        if let Some(address) = &configured {
+            let found = taken_by(directory, address).await;
+            if let Some(found) = found {
+                return (found, configured.map(Instead::Configured));
+            }
+        }
+        match directory.postmaster(&domains).await {
+            Ok(Some(recipient)) => (Ok(Target::Account(recipient)), Some(Instead::Chosen(configured))),
+            Ok(None) => (Err(missing), None),
+            Err(error) => (Err(error.into()), None),
+        }
+    }
+
     /// Where to look for a recipient that was not found for this reason. `None` if it is no
     /// postmaster of ours. Its spelling does not count, nor that of the domain.
     ///
     /// The postmaster without a domain is that of our own name. It may also be that of a domain
     /// above it, of our first domain, or of the first start. If another domain of ours has no
     /// accounts, those of our own domains come before accounts of strangers to it.
-    pub fn substitutes(&self, recipient: &str, missing: &ResolveError) -> Option<Substitutes> {
+    fn substitutes(&self, recipient: &str, missing: &ResolveError) -> Option<Substitutes> {
         if !takes_no_mail(missing) {
             return None;
         }
@@ -63,9 +104,17 @@ impl PostmasterNames<'_> {
     }
 }
 
+/// What is found at an address; `None` if nobody takes its mail.
+async fn taken_by(directory: &Directory, address: &str) -> Option<Result<Target, ResolveError>> {
+    match directory.target(address).await {
+        Err(error) if takes_no_mail(&error) => None,
+        found => Some(found),
+    }
+}
+
 /// Whether an address was looked up, and nobody takes its mail. A postmaster that is disabled is
 /// nobody, too: RFC 5321 §4.5.1 has no exception.
-pub const fn takes_no_mail(error: &ResolveError) -> bool {
+pub(crate) const fn takes_no_mail(error: &ResolveError) -> bool {
     match error {
         ResolveError::Invalid(_)
         | ResolveError::NotLocal

@@ -57,8 +57,13 @@ pub const HEADER_LEN_SHORT: usize = 64 << 10;
 /// Whether the header of a message is so long that no session's task should read it. Reads at
 /// most [`HEADER_LEN_SHORT`] octets.
 pub fn has_long_header(message: &[u8]) -> bool {
-    let begin = message.get(..HEADER_LEN_SHORT).filter(|begin| begin.len() < message.len());
-    begin.is_some_and(|begin| header_len_within(begin, HEADER_LEN_SHORT, usize::MAX) == Some(begin.len()))
+    has_header_over(message, HEADER_LEN_SHORT)
+}
+
+/// Whether the header of a message has no end within so many octets. Reads no more of it.
+pub fn has_header_over(message: &[u8], octets: usize) -> bool {
+    let begin = message.get(..octets).filter(|begin| begin.len() < message.len());
+    begin.is_some_and(|begin| header_len_within(begin, octets, usize::MAX) == Some(begin.len()))
 }
 
 /// Octets that this server adds to the header of a message at most: results of 8 KiB, traces, and

@@ -61,7 +61,7 @@ pub use envelope_text::{EnvelopeText, order_mailbox_into, order_subject_into};
 pub use fold::{Folder, fold_into, folded};
 pub use header::{
     Field, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HEADER_LEN_SHORT, HeaderFields, bounded_header_len,
-    has_long_header, is_header_bounded, is_traced_header_bounded, unfold,
+    has_header_over, has_long_header, is_header_bounded, is_traced_header_bounded, unfold,
 };
 pub use html_lines::html_lines;
 pub use in_bounds::InBounds;

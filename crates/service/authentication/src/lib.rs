@@ -43,6 +43,6 @@ pub use canonical::has_bare_cr;
 pub use header::{reading_header, reading_header_of};
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
 pub use senders::Senders;
-pub use sign::{NamedSender, Origin, SENDER_ADDRESSES_MAX, Signer, authors, named_senders};
+pub use sign::{NamedSender, Origin, SENDER_ADDRESSES_MAX, Signer, named_senders};
 pub use threads::Verifications;
 pub use verify::{Action, Busy, Client, Observed, Policy, Verdict, Verified, Verifier, VerifierOptions};

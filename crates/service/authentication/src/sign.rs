@@ -186,7 +186,7 @@ fn domain_of(address: &str) -> Option<String> {
 
 /// The addresses of each `From` of a message (RFC 5322 §3.6.2 requires one such field), from the
 /// top. `None` for a field without an address.
-pub fn authors(message: &[u8]) -> Vec<Vec<String>> {
+fn authors(message: &[u8]) -> Vec<Vec<String>> {
     let authors = canonical::fields(message).filter(|field| field.is("From"));
     authors.map(|from| addresses(from.value)).collect()
 }

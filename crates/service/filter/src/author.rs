@@ -7,12 +7,11 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, authors, has_bare_cr, named_senders, srs};
+use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, has_bare_cr, named_senders, srs};
 use posthaste_directory::Recipient;
-use posthaste_mime_summary::has_long_header;
-use posthaste_net::elsewhere;
 
 use crate::filter::Filter;
+use crate::header::reading;
 use crate::mail::Mail;
 
 impl Filter {
@@ -35,9 +34,14 @@ impl Filter {
     /// Whether a message of a script has one author, the account, and no other sender. The server
     /// signs what leaves, so `:from` or `:mime` with another user's address would be vouched for
     /// (RFC 5230 §4.3, RFC 5435 §3.3).
-    pub(crate) async fn is_authored_by(&self, recipient: &Recipient, text: &[u8]) -> bool {
-        self.is_own(recipient, one_author(text).as_deref()).await
-            && self.are_own(recipient, named_senders(text).collect()).await
+    pub(crate) async fn is_authored_by(&self, recipient: &Recipient, text: &Bytes) -> bool {
+        let own = text.clone();
+        let read = move || {
+            let named: Vec<NamedSender> = named_senders(&own).collect();
+            (one_author(&own, &named), all_addresses(named))
+        };
+        let (author, named) = reading(&[text], read).await;
+        self.is_own(recipient, author.as_deref()).await && self.are_own(recipient, named).await
     }
 
     /// Whether there is an author, and it is the account.
@@ -46,20 +50,12 @@ impl Filter {
         self.resolve(author).await.is_ok_and(|owner| owner.account.id == recipient.account.id)
     }
 
-    /// Whether each of these fields names the account alone.
-    async fn are_own(&self, recipient: &Recipient, named: Vec<NamedSender>) -> bool {
-        let mut left = SENDER_ADDRESSES_MAX;
-        for named in named {
-            let NamedSender::Field(_, addresses) = named else { return false };
-            if addresses.is_empty() || addresses.len() > left {
+    /// Whether [`all_addresses`] of some fields are known, and each is the account.
+    async fn are_own(&self, recipient: &Recipient, addresses: Option<Vec<String>>) -> bool {
+        let Some(addresses) = addresses else { return false };
+        for address in &addresses {
+            if !self.is_own(recipient, Some(address)).await {
                 return false;
-            }
-            left -= addresses.len();
-            for address in addresses {
-                let owner = self.resolve(&address).await;
-                if !owner.is_ok_and(|owner| owner.account.id == recipient.account.id) {
-                    return false;
-                }
             }
         }
         true
@@ -74,35 +70,101 @@ pub(crate) struct Named {
     may_align: bool,
     /// Its author, if it has one.
     author: Option<String>,
-    /// The fields that the message did not have before: a script wrote them.
-    written: Vec<NamedSender>,
+    /// [`all_addresses`] of the fields that the message did not have before: a script wrote them.
+    written: Option<Vec<String>>,
 }
 
-/// Reads a version of a message, the message before, and the message as it came. Another thread
-/// reads long headers: all addresses of 1 MiB take 30 ms, and there are several looks.
+/// Reads a version of a message, the message before, and the message as it came.
 pub(crate) async fn named(messages: [&Bytes; 3], from: &str) -> Named {
-    let is_long = messages.iter().any(|message| has_long_header(message));
     let domain = from.rsplit_once('@').map_or("", |(_, domain)| domain).to_owned();
-    let [text, before, sent] = messages.map(Bytes::clone);
-    let read = move || Named {
-        is_changed: authors(&text) != authors(&before),
-        may_align: srs::may_align(&text, &domain),
-        author: one_author(&text),
-        written: written(&text, [&before, &sent]),
-    };
-    if is_long { elsewhere(read).await } else { read() }
+    let own = messages.map(Bytes::clone);
+    let read = move || compared(&own, &domain, |message| named_senders(message).collect());
+    reading(&messages, read).await
 }
 
-/// The author of a message that has one.
-fn one_author(text: &[u8]) -> Option<String> {
-    let fields = authors(text);
-    let [author] = fields.as_slice() else { return None };
-    let [author] = author.as_slice() else { return None };
+/// Compares them. The addresses of a header may take a while, so each message is read once: a
+/// version that is one of the others is not read again.
+fn compared(
+    [text, before, sent]: &[Bytes; 3],
+    domain: &str,
+    mut read: impl FnMut(&[u8]) -> Vec<NamedSender>,
+) -> Named {
+    let mut named = read(text);
+    let author = one_author(text, &named);
+    let before = (!is_same(text, before)).then(|| read(before));
+    let is_changed = before.as_ref().is_some_and(|before| authors(before).ne(authors(&named)));
+    match before {
+        Some(before) if !is_same(text, sent) => {
+            let known: HashSet<NamedSender> = before.into_iter().chain(read(sent)).collect();
+            named.retain(|named| !known.contains(named));
+        }
+        // No script edited it.
+        _ => named.clear(),
+    }
+    Named { is_changed, may_align: srs::may_align(text, domain), author, written: all_addresses(named) }
+}
+
+/// Whether two messages are one in memory.
+fn is_same(one: &Bytes, other: &Bytes) -> bool {
+    std::ptr::eq(&one[..], &other[..])
+}
+
+/// The addresses of each `From`, from the top.
+fn authors(named: &[NamedSender]) -> impl Iterator<Item = &[String]> {
+    named.iter().filter_map(|named| match named {
+        NamedSender::Field("From", addresses) => Some(addresses.as_slice()),
+        NamedSender::Field(..) | NamedSender::Imitated(_) => None,
+    })
+}
+
+/// The author of a message that has one. These are the fields that name its senders.
+fn one_author(text: &[u8], named: &[NamedSender]) -> Option<String> {
+    let mut fields = authors(named);
+    let (Some([author]), None) = (fields.next(), fields.next()) else { return None };
     (!has_bare_cr(text)).then(|| author.clone())
 }
 
-fn written(text: &[u8], before: [&Bytes; 2]) -> Vec<NamedSender> {
-    let before: HashSet<NamedSender> =
-        before.into_iter().flat_map(|message| named_senders(message)).collect();
-    named_senders(text).filter(|named| !before.contains(named)).collect()
+/// The addresses in fields of which each must name the account alone. `None` if one names nobody
+/// or is an imitation, or if they have too many addresses. A task would drop all of them in one
+/// poll.
+fn all_addresses(named: Vec<NamedSender>) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    for named in named {
+        let NamedSender::Field(_, addresses) = named else { return None };
+        if addresses.is_empty() || all.len() + addresses.len() > SENDER_ADDRESSES_MAX {
+            return None;
+        }
+        all.extend(addresses);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The addresses of one header were read up to three times, and six in all.
+    #[test]
+    fn the_addresses_of_each_message_are_read_once() {
+        let [one, two, three] =
+            ["a@b.test", "c@d.test", "e@f.test"].map(|from| Bytes::from(format!("From: {from}\r\n\r\n")));
+        for (messages, expected) in [
+            ([&one, &two, &three], "ace"),
+            // What no script edited is not read again.
+            ([&one, &two, &one], "ac"),
+            ([&one, &one, &three], "a"),
+            ([&one; 3], "a"),
+        ] {
+            let mut read = String::new();
+            let named = compared(&messages.map(Bytes::clone), "b.test", |message| {
+                read.push(char::from(message["From: ".len()]));
+                named_senders(message).collect()
+            });
+            assert_eq!(read, expected);
+            assert_eq!(named.author.as_deref(), Some("a@b.test"));
+            assert_eq!((named.is_changed, named.may_align), (expected != "a", true));
+            let written: &[&str] = if expected == "ace" { &["a@b.test"] } else { &[] };
+            assert_eq!(named.written.unwrap(), written);
+        }
+    }
 }

@@ -116,7 +116,8 @@ impl<'c> Chain<'c> {
 
     /// One group further: it holds no summary while its members get the message.
     pub(crate) fn to_members(self) -> Self {
-        Self { depth: self.depth + 1, account: None, is_free: false, ..self }
+        let asked = self.asked.for_next();
+        Self { depth: self.depth + 1, account: None, is_free: false, asked, ..self }
     }
 
     /// The next group's copies are not counted: there is no limit, or they were counted before.

@@ -14,6 +14,8 @@ pub struct DsnRequest<'e> {
     pub notify: Option<Notify>,
     /// The address before any alias.
     pub orcpt: Option<&'e OriginalRecipient>,
+    /// The address that the sender wrote, if the recipient has another one.
+    pub named: Option<&'e str>,
 }
 
 impl<'e> DsnRequest<'e> {
@@ -25,8 +27,14 @@ impl<'e> DsnRequest<'e> {
             envid: envid.as_ref(),
             notify: to.notify,
             orcpt: to.orcpt.as_ref(),
+            named: to.named.as_deref(),
         };
         to.iter().map(of).collect()
+    }
+
+    /// The same for another recipient to whom the message is sent on within this server.
+    pub(crate) fn for_next(self) -> Self {
+        Self { named: None, ..self }
     }
 
     /// Whether the sender gets a report if the message is given up.
@@ -38,7 +46,7 @@ impl<'e> DsnRequest<'e> {
     /// sent on is (RFC 3461 §5.2.7).
     pub(crate) fn to(self, address: &str) -> To {
         let notify = self.notify.map(|notify| Notify { success: false, ..notify });
-        To { address: address.to_owned(), notify, orcpt: self.orcpt.cloned() }
+        To { address: address.to_owned(), notify, orcpt: self.orcpt.cloned(), named: None }
     }
 
     /// The envelope of a message that is sent on.

@@ -133,10 +133,10 @@ impl<'f> Filing<'f> {
     }
 
     /// Files another message, such as the copy of a reply.
-    pub(crate) async fn file_other(&mut self, target: &Target, text: Vec<u8>) -> Result<(), DeliveryError> {
+    pub(crate) async fn file_other(&mut self, target: &Target, text: Bytes) -> Result<(), DeliveryError> {
         let place = self.mailbox(target).await?;
         let whose = WorkFor::mail_of(self.account.id);
-        let message = NewMessage { bytes: Bytes::from(text), flags: flags(&target.flags), date: None };
+        let message = NewMessage { bytes: text, flags: flags(&target.flags), date: None };
         let (message, _held) = self.delivery.incoming_held(whose, message, SummaryMemory::Last).await?;
         self.put(&place, message).await
     }

@@ -143,7 +143,7 @@ impl Filter {
             from,
             smtputf8: chain.needs.smtputf8 || !envelope.from.is_ascii(),
             is_quarantined: envelope.is_quarantined,
-            chain: chain.to_members().asked(asked),
+            chain: chain.asked(asked).to_members(),
         };
         let Expansion { here, elsewhere, mut refused, circular, .. } = expansion;
         refused.extend(circular.into_iter().map(|member| (member, CIRCULAR.to_owned())));

@@ -26,6 +26,7 @@ mod event;
 mod file;
 mod filter;
 mod group;
+mod header;
 mod local;
 mod mail;
 mod memory;

@@ -86,7 +86,8 @@ impl Channel for Mailboxes {
                 Ok(target) => {
                     targets.push(target);
                     let (ret, envid, notify) = (item.ret, item.envid.as_ref(), recipient.notify);
-                    asked.push(DsnRequest { ret, envid, notify, orcpt: recipient.orcpt.as_ref() });
+                    let (orcpt, named) = (recipient.orcpt.as_ref(), recipient.named.as_deref());
+                    asked.push(DsnRequest { ret, envid, notify, orcpt, named });
                     Ok(())
                 }
                 Err(error) => Err(unresolved(&error)),

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, reading_header, results};
+use posthaste_authentication::{Origin, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
 use posthaste_mime_summary::has_long_header;
@@ -20,6 +20,7 @@ use crate::chain::{Chain, DefaultFolder, SENDS_MAX};
 use crate::compose::{self, Frame, Refused};
 use crate::file::Filing;
 use crate::filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
+use crate::header::reading;
 use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::memory::{self, Key};
 use crate::required_extensions::RequiredExtensions;
@@ -346,11 +347,12 @@ impl Filter {
         recipient: &Recipient,
         reply: &VacationReply,
         mail: Mail<'_>,
-    ) -> Result<Vec<u8>, NotSent> {
+    ) -> Result<Bytes, NotSent> {
         let own = recipient.address.as_str();
-        let mut text = compose::vacation(&self.frame(), own, reply);
+        let mut text = Bytes::from(compose::vacation(&self.frame(), own, reply));
         if !self.is_authored_by(recipient, &text).await {
-            text = compose::vacation(&self.frame(), own, &VacationReply { from: None, ..reply.clone() });
+            let plain = VacationReply { from: None, ..reply.clone() };
+            text = compose::vacation(&self.frame(), own, &plain).into();
             // A reply with `:mime` has its own fields.
             if reply.is_mime && !self.is_authored_by(recipient, &text).await {
                 return Err(NotSent::Author);
@@ -362,7 +364,7 @@ impl Filter {
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
         let origin = Origin::User { sender: own };
         let chain = mail.chain.next_by(&recipient.account);
-        self.send(Bytes::from(text.clone()), "", &reply.to, chain, origin).await?;
+        self.send(text.clone(), "", &reply.to, chain, origin).await?;
         Ok(text)
     }
 
@@ -375,10 +377,10 @@ impl Filter {
         mail: Mail<'_>,
     ) -> Result<(), NotSent> {
         let own = recipient.account.name.as_str();
-        let mut text = compose::notification(&self.frame(), own, notification, mail.served);
+        let mut text = Bytes::from(compose::notification(&self.frame(), own, notification, mail.served));
         if !self.is_authored_by(recipient, &text).await {
             let plain = Notification { from: None, ..notification.clone() };
-            text = compose::notification(&self.frame(), own, &plain, mail.served);
+            text = compose::notification(&self.frame(), own, &plain, mail.served).into();
         }
         let from = if mail.from.is_empty() { "" } else { own };
         let origin = Origin::User { sender: own };
@@ -388,7 +390,7 @@ impl Filter {
             if !mail.chain.count() {
                 return Err(NotSent::TooMany);
             }
-            if let Err(error) = self.send(Bytes::from(text.clone()), from, to, chain, origin).await {
+            if let Err(error) = self.send(text.clone(), from, to, chain, origin).await {
                 failed = Some(error);
             }
         }
@@ -419,7 +421,8 @@ impl Filter {
         let sent = if mail.from.is_empty() || mail.chain.home == DefaultFolder::Junk {
             None
         } else {
-            let address = recipient.address.as_str();
+            // Mail for a postmaster may go to an account that the sender does not know.
+            let address = mail.chain.asked.named.unwrap_or(recipient.address.as_str());
             let words =
                 format!("Your message was refused by {address}. The reason given is:\r\n\r\n{reason}\r\n");
             let refused = [Refused { recipient: address, reason }];
@@ -455,11 +458,9 @@ impl Filter {
 
 /// Whether an account or a group of this name has sent a message on before.
 pub(crate) async fn was_sent_on_by(message: &Bytes, name: &str) -> bool {
-    let name = name.to_owned();
-    let is_named = move |message: Bytes| {
-        compose::fields(&message, REDIRECTED).any(|value| value.eq_ignore_ascii_case(&name))
-    };
-    reading_header(message, is_named).await
+    let (own, name) = (message.clone(), name.to_owned());
+    let is_named = move || compose::fields(&own, REDIRECTED).any(|value| value.eq_ignore_ascii_case(&name));
+    reading(&[message], is_named).await
 }
 
 /// The envelope of a message that is sent within this server.

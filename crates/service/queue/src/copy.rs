@@ -212,8 +212,8 @@ fn is_sound(address: &str) -> bool {
 }
 
 fn has_sound_addresses(item: &Item) -> bool {
-    let to = item.recipients.iter().map(|recipient| recipient.address.as_str());
-    to.chain([item.from.as_str(), item.destination.as_str()]).all(is_sound)
+    let to = item.recipients.iter().flat_map(|to| std::iter::once(&to.address).chain(&to.named));
+    to.map(String::as_str).chain([item.from.as_str(), item.destination.as_str()]).all(is_sound)
 }
 
 /// The differences of both queues, a sentence each.

@@ -227,7 +227,7 @@ impl Report<'_> {
             }
         };
         for RecipientOutcome { recipient, reply, .. } in self.about {
-            let _ = write!(text, "\r\n  {}\r\n", recipient.address);
+            let _ = write!(text, "\r\n  {}\r\n", recipient.reported_as());
             if !reply.is_empty() {
                 let _ = write!(text, "    {}\r\n", one_line(reply, text_in));
             }
@@ -248,17 +248,16 @@ impl Report<'_> {
             date_time(self.arrived)
         );
         for RecipientOutcome { recipient, status, reply } in self.about {
+            let address = recipient.reported_as();
             // RFC 6533 §3: an address that is ASCII keeps its type.
-            let kind =
-                if text_in == TextIn::Utf8 && !recipient.address.is_ascii() { "utf-8" } else { "rfc822" };
+            let kind = if text_in == TextIn::Utf8 && !address.is_ascii() { "utf-8" } else { "rfc822" };
             text.push_str("\r\n");
             if let Some(original) = &recipient.orcpt {
                 let _ = write!(text, "Original-Recipient: {}\r\n", original.field());
             }
             let _ = write!(
                 text,
-                "Final-Recipient: {kind}; {}\r\nAction: {}\r\nStatus: {status}\r\n",
-                recipient.address,
+                "Final-Recipient: {kind}; {address}\r\nAction: {}\r\nStatus: {status}\r\n",
                 self.kind.action(),
             );
             if !reply.is_empty() {
@@ -294,7 +293,8 @@ fn header_end(message: &[u8]) -> usize {
 }
 
 fn is_ascii(recipient: &Recipient) -> bool {
-    recipient.address.is_ascii() && recipient.orcpt.as_ref().is_none_or(|orcpt| orcpt.as_str().is_ascii())
+    recipient.reported_as().is_ascii()
+        && recipient.orcpt.as_ref().is_none_or(|orcpt| orcpt.as_str().is_ascii())
 }
 
 /// Whether a message is lines of 8bit text (RFC 2045 §2.8): no NUL, and at most 998 octets each.
@@ -487,6 +487,17 @@ mod tests {
             let text = print(kind, &item, MESSAGE);
             assert!(text.contains(&format!("\r\nAction: {action}\r\n")) && !text.contains("the body"));
         }
+    }
+
+    #[test]
+    fn a_report_names_the_address_that_the_sender_wrote() {
+        let mut item = sample();
+        item.recipients[0].named = Some("Postmaster@b.test".into());
+        item.recipients[0].address = "jörg@example.net".into();
+        let (text, is_international) = printed(ReportKind::Failed, &item, MESSAGE);
+        assert!(text.contains("\r\n  Postmaster@b.test\r\n"), "{text}");
+        assert!(text.contains("\r\nFinal-Recipient: rfc822; Postmaster@b.test\r\n"), "{text}");
+        assert!(!text.contains("jörg") && !is_international, "{text}");
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl Driver {
         let mut replies: Vec<Reply> = outcomes.iter().map(|one| replies::outcome(id, one)).collect();
         replies.extend(queued);
         let (sender, to) = (Outgoing { to: Vec::new(), ..local }, local.to);
-        let (reached, missed) = sorted(to, &here, &outcomes);
+        let (reached, missed) = sorted(to, &outcomes);
         // Without a queue, and by LMTP, the client keeps the refused recipients.
         let is_taken_over = self.service.role != Role::Lmtp && self.service.sink.relays();
         if is_taken_over && is_delivered && !missed.is_empty() {
@@ -244,23 +244,24 @@ impl Driver {
 }
 
 /// Recipients here that have the message, and those that missed it.
-fn sorted(to: Vec<To>, here: &[Target], outcomes: &[Delivered]) -> (Vec<(Success, To)>, Vec<Missed>) {
+fn sorted(to: Vec<To>, outcomes: &[Delivered]) -> (Vec<(Success, To)>, Vec<Missed>) {
     let (mut reached, mut missed) = (Vec::new(), Vec::new());
-    for ((to, target), outcome) in to.into_iter().zip(here).zip(outcomes) {
+    for (to, outcome) in to.into_iter().zip(outcomes) {
         match outcome {
             Ok(Some(success)) => reached.push((*success, to)),
             // Its sender has a report of the refusal, or requested none.
             Ok(None) => {}
-            Err(error) => missed.push(Missed { to: addressed(to, target), failure: error.failure() }),
+            Err(error) => missed.push(Missed { to, failure: error.failure() }),
         }
     }
     (reached, missed)
 }
 
 /// A recipient as it can be found again. The address of a postmaster may be nobody's, and an
-/// address literal means something else at another connection.
+/// address literal means something else at another connection. Reports name it as its sender did.
 fn addressed(to: To, target: &Target) -> To {
     let address = match target {
+        Target::Account(found) if to.address == found.address.as_str() => return to,
         Target::Account(found) => match Address::parse(&to.address) {
             Ok(named) if named == found.address => return to,
             _ => found.address.to_string(),
@@ -273,7 +274,7 @@ fn addressed(to: To, target: &Target) -> To {
         }
         Target::Group(group) => group.address.clone(),
     };
-    To { address, ..to }
+    To { address, named: Some(to.address), ..to }
 }
 
 /// Recipients here, the envelope with them, and the envelope with the others.
@@ -281,11 +282,11 @@ fn parted(envelope: Outgoing, recipients: Vec<Addressee>) -> (Vec<Target>, Outgo
     let (mut here, mut local, mut outgoing) = (Vec::new(), envelope.clone(), envelope);
     for Addressee { to, parameters, target } in recipients {
         let RcptParameters { notify, orcpt } = parameters;
-        let to = To { address: to.into(), notify, orcpt };
+        let to = To { address: to.into(), notify, orcpt, named: None };
         match target {
             Some(target) => {
+                local.to.push(addressed(to, &target));
                 here.push(target);
-                local.to.push(to);
             }
             None => outgoing.to.push(to),
         }
@@ -360,8 +361,10 @@ mod tests {
             ("ana@[192.0.2.1]", group("@example.org"), "ana@example.org"),
             ("Postmaster", group("@example.org"), "Postmaster@example.org"),
         ] {
-            let to = To { address: named.to_owned(), notify: None, orcpt: None };
-            assert_eq!(addressed(to, &target).address, again, "{named}");
+            let found = addressed(To::new(named), &target);
+            // A report does not tell who the postmaster is.
+            let reported = (named != again).then_some(named);
+            assert_eq!((found.address.as_str(), found.named.as_deref()), (again, reported));
         }
     }
 }

@@ -46,23 +46,17 @@ impl Driver {
     /// The target of a recipient. A postmaster of ours has one, also if nobody has that address.
     /// Senders are looked up without this: the account that gets the mail is not the postmaster.
     pub(super) async fn resolve_recipient(&self, address: &str) -> Result<Target, ResolveError> {
-        let found = self.resolve(address).await;
-        let options = &self.service.options;
-        let instead = |missing| options.postmaster_names().substitutes(address, missing);
-        let Some(substitutes) = found.as_ref().err().and_then(instead) else { return found };
-        for other in substitutes.addresses.iter().chain(&substitutes.configured) {
-            match self.resolve(other).await {
-                Err(error) if takes_no_mail(&error) => {}
-                other => return other,
+        match self.resolve(address).await {
+            Err(missing) if takes_no_mail(&missing) => {
+                let (names, directory) = (self.service.options.postmaster_names(), &self.service.directory);
+                // Boxed: most recipients are found.
+                let (found, _) = Box::pin(names.find(directory, address, missing)).await;
+                if let Err(ResolveError::Directory(cause)) = &found {
+                    tracing::error!(%cause, "the directory cannot be read");
+                }
+                found
             }
-        }
-        match self.service.directory.postmaster(&substitutes.domains).await {
-            Ok(Some(recipient)) => Ok(Target::Account(recipient)),
-            Ok(None) => found,
-            Err(error) => {
-                tracing::error!(cause = %error, "the directory cannot be read");
-                Err(error.into())
-            }
+            found => found,
         }
     }
 

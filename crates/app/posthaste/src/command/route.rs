@@ -9,7 +9,7 @@ use posthaste_authentication::{Senders, srs};
 use posthaste_directory::{Directory, Recipient, ResolveError, Target, normal_domain};
 use posthaste_filter::SiteScripts;
 use posthaste_smtp_server::address::{Literal, literal};
-use posthaste_smtp_server::postmaster::{PostmasterNames, takes_no_mail};
+use posthaste_smtp_server::postmaster::{Instead, PostmasterNames};
 use serde_json::json;
 
 use crate::cli;
@@ -82,36 +82,25 @@ impl RouteInputs<'_> {
     /// The target of an address. For a postmaster whose address nobody has, also who gets that
     /// mail, and why.
     async fn target(&self, address: &str) -> (std::result::Result<Target, ResolveError>, Option<String>) {
-        let found = self.directory.target(address).await;
+        let missing = match self.directory.target(address).await {
+            Err(missing) => missing,
+            found => return (found, None),
+        };
         let (host, configured) = (hostname(self.config), self.config.postmaster());
         let (domain, configured) = (Some(&*self.config.domain), configured.as_deref());
         let is_shared = self.directory.shared_domains().contains(&host.to_ascii_lowercase());
         let names = PostmasterNames { host: &host, domain, configured, is_shared };
-        let substitutes = found.as_ref().err().and_then(|missing| names.substitutes(address, missing));
-        let Some(substitutes) = substitutes else { return (found, None) };
-        for postmaster in substitutes.addresses {
-            match self.directory.target(&postmaster).await {
-                Err(error) if takes_no_mail(&error) => {}
-                found => return (found, Some(postmaster)),
+        let (found, instead) = names.find(self.directory, address, missing).await;
+        let account = found.as_ref().map_or("", Target::name);
+        let postmaster = instead.map(|instead| match instead {
+            Instead::Address(postmaster) => postmaster,
+            Instead::Configured(postmaster) => format!("{postmaster} (the setting `postmaster`)"),
+            Instead::Chosen(None) => format!("{account} (nobody has the address)"),
+            Instead::Chosen(Some(postmaster)) => {
+                format!("{account} (the setting `postmaster` names {postmaster}, which takes no mail here)")
             }
-        }
-        let mut why = "nobody has the address".to_owned();
-        if let Some(postmaster) = substitutes.configured {
-            match self.directory.target(&postmaster).await {
-                Err(error) if takes_no_mail(&error) => {
-                    why = format!("the setting `postmaster` names {postmaster}, which takes no mail here");
-                }
-                found => return (found, Some(format!("{postmaster} (the setting `postmaster`)"))),
-            }
-        }
-        match self.directory.postmaster(&substitutes.domains).await {
-            Ok(Some(recipient)) => {
-                let name = format!("{} ({why})", recipient.account.name);
-                (Ok(Target::Account(recipient)), Some(name))
-            }
-            Ok(None) => (found, None),
-            Err(error) => (Err(error.into()), None),
-        }
+        });
+        (found, postmaster)
     }
 
     /// Mail for a host by its address (RFC 5321 §4.1.3). Only a connection shows which addresses

@@ -201,6 +201,22 @@ fn a_member_of_a_group_who_has_no_room_gets_it_later() {
     assert!(world.inbox("ana@a.test", 0).is_empty());
 }
 
+/// The sender learns that the postmaster refuses a message, and not which account that is.
+#[test]
+fn a_report_does_not_name_the_account_of_a_postmaster() {
+    let world = World::new();
+    world.run(&["account", "remove", "postmaster@a.test", "--yes"]);
+    world.run(&["account", "set", "dee@a.test", "--sets-quotas", "true"]);
+    let script = "require \"reject\"; reject \"not me\";";
+    let put = world.a.command(&["sieve", "put", "--activate", "dee@a.test", "main", "-"], script);
+    assert!(put.status.success());
+    let reply = world.send("smtp", "x@b.test", &["cy@a.test", "Postmaster@a.test"], "help");
+    assert!(reply.starts_with("250"), "{reply}");
+    let report = world.inbox("x@b.test", 1).remove(0);
+    let failed = "Final-Recipient: rfc822; Postmaster@a.test\r\nAction: failed\r\n";
+    assert!(report.contains(failed) && !report.contains("dee@a.test"), "{report}");
+}
+
 /// The recipient that waits has the address of its account: nobody has that of the postmaster.
 #[test]
 fn a_postmaster_without_room_gets_it_later() {

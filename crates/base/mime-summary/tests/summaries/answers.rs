@@ -2,8 +2,8 @@
 
 use posthaste_mime_summary::{
     Address, Disposition, Envelope, EnvelopeText, HEADER_FIELDS_MAX, HEADER_LEN_MAX, HEADER_LEN_SHORT,
-    HeaderFields, SearchKey, Span, Structure, SummaryParts, SummaryRef, address_list, has_long_header,
-    is_header_bounded, order_mailbox_into, order_subject_into, tap_envelope,
+    HeaderFields, SearchKey, Span, Structure, SummaryParts, SummaryRef, address_list, has_header_over,
+    has_long_header, is_header_bounded, order_mailbox_into, order_subject_into, tap_envelope,
 };
 
 fn record(message: &[u8]) -> Vec<u8> {
@@ -367,4 +367,6 @@ fn a_header_is_long_if_it_has_no_end_in_its_first_octets() {
     assert!(has_long_header(of_octets(HEADER_LEN_SHORT, "x").as_bytes()));
     // The bound of fields is no part of it.
     assert!(has_long_header(" \n".repeat(HEADER_LEN_SHORT).as_bytes()));
+    let short = of_octets(100, "\r\nbody");
+    assert!(has_header_over(short.as_bytes(), 101) && !has_header_over(short.as_bytes(), 102));
 }

@@ -223,7 +223,8 @@ async fn the_senders_requests_go_with_redirected_mail() {
     world.use_script("redirect \"z@c.test\";").await;
     let (envid, orcpt) = (EnvelopeId::parse("id"), OriginalRecipient::parse("rfc822;q@c.test"));
     let notify = Notify::parse("SUCCESS,DELAY");
-    let asked = DsnRequest { ret: Some(Return::Full), envid: envid.as_ref(), notify, orcpt: orcpt.as_ref() };
+    let (ret, envid_ref, orcpt_ref, named) = (Some(Return::Full), envid.as_ref(), orcpt.as_ref(), None);
+    let asked = DsnRequest { ret, envid: envid_ref, notify, orcpt: orcpt_ref, named };
     for (to, count) in [("fo@example.org", 1), (ANA, 1), ("alias@example.org", 2), ("list@example.org", 2)] {
         world.deliver_asked(MESSAGE, (RequiredExtensions::default(), asked), to).await.unwrap();
         let items = world.queued().await;

@@ -110,6 +110,26 @@ async fn junk_is_junk_for_who_gets_it_next() {
     assert_eq!(world.left_to().await, ["victim@b.test"]);
 }
 
+/// The sender of mail to a postmaster may not know the account that gets it. The account's script
+/// sends the message on to somebody else.
+#[tokio::test]
+async fn a_refusal_names_whom_the_sender_wrote_to() {
+    const REFUSES: &str = "require \"reject\"; reject \"no\";";
+    let world = World::new().await;
+    world.add(BO).await;
+    world.give_script(BO, REFUSES).await;
+    let asked = DsnRequest { named: Some("postmaster@example.org"), ..DsnRequest::default() };
+    for (script, named) in [(REFUSES, "postmaster@example.org"), ("redirect \"bo@example.org\";", BO)] {
+        world.use_script(script).await;
+        world.deliver_asked(MESSAGE, (RequiredExtensions::default(), asked), ANA).await.unwrap();
+        let (to, report) = world.left().await.remove(0);
+        assert_eq!(to, "bo@b.test");
+        assert!(report.contains(&format!("\r\nFinal-Recipient: rfc822; {named}\r\n")), "{report}");
+        assert!(report.contains(&format!("was refused by {named}.")), "{report}");
+        assert!(named == BO || !report.contains(ANA), "{report}");
+    }
+}
+
 #[tokio::test]
 async fn junk_does_not_leave_the_server() {
     let world = World::new().await;

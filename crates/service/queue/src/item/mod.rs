@@ -98,6 +98,8 @@ pub struct To {
     pub notify: Option<Notify>,
     /// The address before any alias.
     pub orcpt: Option<OriginalRecipient>,
+    /// The address that the sender wrote, if the recipient is found again by another one.
+    pub named: Option<Address>,
 }
 
 impl Envelope {
@@ -111,7 +113,7 @@ impl Envelope {
 impl To {
     /// A recipient without parameters.
     pub fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), notify: None, orcpt: None }
+        Self { address: address.to_owned(), notify: None, orcpt: None, named: None }
     }
 }
 
@@ -154,6 +156,9 @@ pub struct Recipient {
     /// The address before any alias, if the sender gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orcpt: Option<OriginalRecipient>,
+    /// The address that the sender wrote, if the recipient is found by another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<Address>,
 }
 
 /// A message that waits for one destination.
@@ -274,8 +279,8 @@ pub(crate) struct Arrival {
 
 impl From<To> for Recipient {
     /// A recipient that the message has not reached yet.
-    fn from(To { address, notify, orcpt }: To) -> Self {
-        Self { address, outcome: Outcome::Waiting, notify, orcpt }
+    fn from(To { address, notify, orcpt, named }: To) -> Self {
+        Self { address, outcome: Outcome::Waiting, notify, orcpt, named }
     }
 }
 
@@ -283,6 +288,12 @@ impl Recipient {
     /// A recipient that the message has not reached yet.
     pub(crate) fn waiting(to: &To) -> Self {
         to.clone().into()
+    }
+
+    /// The address in reports: the one that the sender wrote (RFC 3464 §4.2). Mail for a
+    /// postmaster may go to an account that the sender does not know.
+    pub(crate) fn reported_as(&self) -> &str {
+        self.named.as_deref().unwrap_or(&self.address)
     }
 
     /// Whether the sender gets a report if the message was handed on. False without NOTIFY (RFC

@@ -15,9 +15,11 @@ use crate::priority::Priority;
 /// The version described here. Version 1 had no parameters of RFC 3461 and no `binary`. Version 2
 /// had no `owed`, no [`Local`] and no [`Outcome::Unreported`], and is written for an item without
 /// them. Version 3 had no `account`, and is written for an item without one. Version 4 had no
-/// `sent_on_by`, and is written for an item without it. So an older program reads all items that it
-/// could have written.
-const VERSION: u32 = 5;
+/// `sent_on_by`, and is written for an item without it. Version 5 had no `named` of a recipient,
+/// and is written for an item without it. So an older program reads all items that it could have
+/// written.
+const VERSION: u32 = 6;
+const VERSION_WITHOUT_NAMED: u32 = 5;
 const VERSION_WITHOUT_SENT_ON: u32 = 4;
 const VERSION_WITHOUT_ACCOUNT: u32 = 3;
 const VERSION_WITHOUT_OWED: u32 = 2;
@@ -107,7 +109,8 @@ impl Item {
             && self.recipients.iter().all(|to| !matches!(to.outcome, Outcome::Unreported { .. }));
         let record = ItemRecord {
             v: match (&self.sent_on_by, &self.account) {
-                (Some(_), _) => VERSION,
+                _ if self.recipients.iter().any(|to| to.named.is_some()) => VERSION,
+                (Some(_), _) => VERSION_WITHOUT_NAMED,
                 (None, Some(_)) => VERSION_WITHOUT_SENT_ON,
                 _ if is_known_to_version_2 => VERSION_WITHOUT_OWED,
                 _ => VERSION_WITHOUT_ACCOUNT,
@@ -209,6 +212,13 @@ mod tests {
         assert!(item.write().unwrap().starts_with(b"{\"v\":5,"));
         let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
         assert_eq!(Item::read(&entry).unwrap(), item);
+        for sent_on_by in [item.sent_on_by.clone(), None] {
+            let mut item = Item { sent_on_by, ..item.clone() };
+            item.recipients[0].named = Some("postmaster@example.net".into());
+            assert!(item.write().unwrap().starts_with(b"{\"v\":6,"));
+            let entry = DirectoryEntry { name: name(item.id), version: 3, value: item.write().unwrap() };
+            assert_eq!(Item::read(&entry).unwrap(), item);
+        }
     }
 
     #[test]
@@ -222,8 +232,8 @@ mod tests {
         assert!(why("queue/x", "{}").contains("NUMBER"));
         assert!(why("queue/0000000001", "{}").contains("queue/0000000001"));
         let item = Item { held: false, ..sample() };
-        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":6");
-        assert!(why("queue/0000000001", &later).contains("version 6"));
+        let later = String::from_utf8(item.write().unwrap().to_vec()).unwrap().replace("\"v\":2", "\"v\":7");
+        assert!(why("queue/0000000001", &later).contains("version 7"));
     }
 
     /// A record of an earlier version.

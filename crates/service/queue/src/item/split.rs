@@ -19,13 +19,14 @@ pub(crate) fn octets(recipients: &[Recipient]) -> usize {
     recipients.iter().map(octets_of).sum()
 }
 
-fn octets_of(Recipient { address, outcome, orcpt, .. }: &Recipient) -> usize {
+fn octets_of(Recipient { address, outcome, orcpt, named, .. }: &Recipient) -> usize {
     let orcpt = orcpt.as_ref().map_or(0, |orcpt| json_len(orcpt.as_str()));
+    let named = named.as_ref().map_or(0, |named| r#","named":"""#.len() + json_len(named));
     let reply = match outcome {
         Outcome::Failed { reply, status } => json_len(reply) + status.len(),
         _ => 0,
     };
-    RECIPIENT_LEN + json_len(address) + orcpt + reply
+    RECIPIENT_LEN + json_len(address) + orcpt + named + reply
 }
 
 /// Octets of a text in JSON (RFC 8259 §7).
@@ -93,6 +94,9 @@ mod tests {
         let orcpt = OriginalRecipient::parse(&format!("rfc822;{}", "x".repeat(490)));
         let long = |n: usize| To { orcpt: orcpt.clone(), ..To::new(&format!("{n:0370}@x.test")) };
         let to: Vec<_> = (0..1_000).map(long).collect();
+        let named = |to: &To| To { named: Some(to.address.clone()), orcpt: None, ..to.clone() };
+        let too_long = |item: &Item| item.write().unwrap().len() > RECIPIENTS_LEN_MAX + 1_024;
+        assert!(!items(&to.iter().map(named).collect::<Vec<_>>()).iter().any(too_long));
         let items = items(&to);
         for item in &items {
             let len = item.write().unwrap().len();

@@ -111,7 +111,7 @@ async fn a_store_that_went_back_removes_no_item_from_its_backup() {
 #[tokio::test]
 async fn an_item_out_of_a_backup_has_the_message_of_its_number() {
     let world = World::new().await;
-    world.accept("ana@example.org", &["a@x.test", "b@y.test", "c@z.test"]).await;
+    world.accept("ana@example.org", &["a@x.test", "b@y.test", "c@z.test", "d@zz.test"]).await;
     let (from, to) = (engine(&world), memory());
     let records = from.directory_scan("queue/", None, 9).await.unwrap();
     let mut forged: Vec<Item> = records.iter().map(|record| Item::read(record).unwrap()).collect();
@@ -120,6 +120,8 @@ async fn an_item_out_of_a_backup_has_the_message_of_its_number() {
     forged[1].recipients[0].address = "b@y.test>\r\nRCPT TO:<victim@y.test".into();
     // This is an address.
     forged[2].recipients[0].address = r#""c\">d"@z.test"#.into();
+    // A report would print it.
+    forged[3].recipients[0].named = Some("d@zz.test\r\nAction: delivered".into());
     for (record, item) in records.iter().zip(&forged) {
         set_directory_entry(&*from, &record.name, Some(item.write().unwrap())).await.unwrap();
     }
@@ -128,9 +130,9 @@ async fn an_item_out_of_a_backup_has_the_message_of_its_number() {
     set_directory_entry(&*from, "queue/0000000009", Some("of \u{1b}".into())).await.unwrap();
     for _ in 0..2 {
         let RestoredQueue { held, left_out } = restore_queue(&*from, &*to, verifier).await.unwrap();
-        assert_eq!((held, left_out.len()), (2, 2), "{left_out:?}");
-        assert!(left_out[0].contains("no command of SMTP can name"), "{left_out:?}");
-        assert!(left_out[1].contains("queue/0000000009 cannot be read"), "{left_out:?}");
+        assert_eq!((held, left_out.len()), (2, 3), "{left_out:?}");
+        assert!(left_out[..2].iter().all(|why| why.contains("no command of SMTP can name")), "{left_out:?}");
+        assert!(left_out[2].contains("queue/0000000009 cannot be read"), "{left_out:?}");
         assert_eq!(compare_restored_queue(&*from, &*to, verifier).await.unwrap(), [""; 0]);
     }
     let there = to.directory_scan("queue/", None, 9).await.unwrap();

@@ -50,6 +50,20 @@ async fn permanent_failures_are_only_reported() {
     assert_eq!(later[0].recipients.len(), 1);
 }
 
+/// Mail for a postmaster may go to an account that the sender does not know.
+#[tokio::test]
+async fn a_report_names_whom_the_sender_wrote_to() {
+    let mut world = World::new().await;
+    let to = To { named: Some("postmaster@example.org".to_owned()), ..To::new("no@example.org") };
+    let missed = vec![Missed { to, failure: no_such_user() }];
+    let envelope = Envelope::new("ana@example.org", &[]);
+    world.relay.take_over(Bytes::from_static(MESSAGE), &envelope, missed, Local::Inbox).await.unwrap();
+    assert_eq!(world.run_at(START, 1).await, [tried("+here")]);
+    let report = world.inbox().await.remove(0);
+    assert!(report.contains("Final-Recipient: rfc822; postmaster@example.org\r\n"), "{report}");
+    assert!(!report.contains("no@example.org"), "{report}");
+}
+
 /// RFC 3461 §4.1, §5.2.3.
 #[tokio::test]
 async fn reports_are_those_that_the_sender_wants() {
