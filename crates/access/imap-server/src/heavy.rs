@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::AccountId;
 use posthaste_net::{
-    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread, result_of,
+    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread_with, result_of,
 };
 
 use crate::progress::Progress;
@@ -188,12 +188,7 @@ impl Heavy {
     async fn run_erased(&self, account: AccountId, work: ErasedWork) -> Result<ErasedResult, Failure> {
         let aborted = || Failure::from(Reply::no(Code::ServerBug, "The computation was aborted"));
         let permit = self.0.acquire(account).await.ok_or_else(aborted)?;
-        let done = on_compute_thread(move || {
-            // The permit is released when the work ends, even if nobody waits for it any more.
-            let _permit = permit;
-            work()
-        });
-        done.await.map_err(|error| {
+        on_compute_thread_with(permit, work).await.map_err(|error| {
             tracing::error!(%error, "a command's computation has no result: if it panicked, please report this bug");
             aborted()
         })

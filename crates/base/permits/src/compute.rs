@@ -73,6 +73,22 @@ pub fn on_compute_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 's
     }
 }
 
+/// Does work as [`on_compute_thread`] does. The work holds its permit until it ends, also if
+/// nobody waits for it any more.
+///
+/// # Panics
+///
+/// As [`on_compute_thread`] does.
+pub fn on_compute_thread_with<T: Send + 'static>(
+    permit: impl Send + 'static,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    on_compute_thread(move || {
+        let _permit = permit;
+        work()
+    })
+}
+
 /// How often this thread called [`on_compute_thread`]: for tests of what is long work.
 pub fn given_to_compute_threads() -> usize {
     GIVEN.get()
@@ -80,6 +96,7 @@ pub fn given_to_compute_threads() -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{TryRecvError, channel};
     use std::sync::{Arc, Barrier};
 
     use super::*;
@@ -99,6 +116,21 @@ mod tests {
         assert_eq!(tokio::task::spawn_blocking(nice).await.unwrap(), before);
         assert_eq!(nice(), before);
         assert_eq!(given_to_compute_threads(), given + 1);
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_holds_its_permit_to_its_end() {
+        let (permit, releases) = channel::<()>();
+        let (begin, begins) = channel();
+        let (end, ends) = channel();
+        drop(on_compute_thread_with(permit, move || {
+            begin.send(()).unwrap();
+            ends.recv().unwrap()
+        }));
+        begins.recv().unwrap();
+        assert_eq!(releases.try_recv(), Err(TryRecvError::Empty));
+        end.send(()).unwrap();
+        assert!(releases.recv().is_err(), "the permit is dropped");
     }
 
     /// All of these are at work at once, so some of the threads are new.

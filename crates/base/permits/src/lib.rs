@@ -12,6 +12,8 @@ mod erased;
 mod fair_queue;
 mod keyed_semaphore;
 
-pub use compute::{compute_threads, given_to_compute_threads, is_compute_thread, on_compute_thread};
+pub use compute::{
+    compute_threads, given_to_compute_threads, is_compute_thread, on_compute_thread, on_compute_thread_with,
+};
 pub use erased::{ErasedResult, ErasedWork, erased, result_of};
 pub use keyed_semaphore::{KeyedPermit, KeyedSemaphore, OwnPermit};

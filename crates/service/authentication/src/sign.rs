@@ -24,7 +24,7 @@ use futures_util::future::BoxFuture;
 use mail_auth::AuthenticatedMessage;
 use parking_lot::Mutex;
 use posthaste_directory::{normal_domain, unix_time};
-use posthaste_net::{KeyedSemaphore, compute_threads, freed_elsewhere, on_compute_thread};
+use posthaste_net::{KeyedSemaphore, compute_threads, freed_elsewhere, on_compute_thread_with};
 use posthaste_store::{DirectoryEntry, Engine};
 
 use crate::arc;
@@ -132,11 +132,7 @@ impl Signer {
                 return work();
             }
             let permit = self.permits.acquire(origin.address().to_ascii_lowercase()).await;
-            let work = on_compute_thread(move || {
-                // The work holds its permit, not the task that waits for it.
-                let _permit = permit;
-                work()
-            });
+            let work = on_compute_thread_with(permit, work);
             let signed =
                 work.await.unwrap_or(Err(KeyError::Crypto { domain, what: "signing was interrupted" }));
             signed.map(freed_elsewhere)

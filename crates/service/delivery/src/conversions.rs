@@ -13,7 +13,7 @@ use posthaste_directory::Precompute;
 use posthaste_mime_summary::{
     HeaderFields, Span, Structure, SummaryRef, bounded_header_len, summary_memory_max,
 };
-use posthaste_net::{ByteBudget, on_compute_thread};
+use posthaste_net::{ByteBudget, on_compute_thread_with};
 use posthaste_store::compressed::{self, Compression};
 use posthaste_store::form::{Form, FormHeader};
 use posthaste_store::{Place, Row, Serve, StoreError, SummaryOf};
@@ -119,10 +119,7 @@ impl Serve for Conversions {
         }
         let room = self.room(reader, memory_to_serve(&stored)).await?;
         posthaste_metrics::count(posthaste_metrics::Counter::Conversions, 1);
-        let work = on_compute_thread(move || {
-            let _room = room;
-            served(&stored)
-        });
+        let work = on_compute_thread_with(room, move || served(&stored));
         let served =
             work.await.map_err(|error| StoreError::Corrupt(format!("a conversion failed: {error}")))?;
         served.map_err(StoreError::from)
@@ -135,10 +132,7 @@ impl Serve for Conversions {
 
     async fn summarize(&self, reader: Place, served: Bytes) -> Result<Bytes, StoreError> {
         let room = self.room(reader, summary_memory_max(served.len())).await?;
-        let work = on_compute_thread(move || {
-            let _room = room;
-            Bytes::from(crate::summarize(&served))
-        });
+        let work = on_compute_thread_with(room, move || Bytes::from(crate::summarize(&served)));
         work.await.map_err(|error| StoreError::Corrupt(format!("a summary was not made: {error}")))
     }
 

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt};
 use posthaste_directory::{Account, Directory, FormatSettings, Precompute, Recipient, ResolveError};
 use posthaste_mail_model::{AccountId, BodyId, Flag, MailboxId, MailboxName, Uid};
 use posthaste_mime_summary::summary_memory_max;
-use posthaste_net::{ByteBudget, KeyedPermit, KeyedSemaphore, compute_threads, on_compute_thread};
+use posthaste_net::{ByteBudget, KeyedPermit, KeyedSemaphore, compute_threads, on_compute_thread_with};
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::served_len;
 use posthaste_store::{Appended, Destination, IncomingMessage, MailboxList, SpecialUse, Store, StoreError};
@@ -232,10 +232,7 @@ impl Delivery {
         }
         let summarize = self.summarize;
         let room = self.room(whose, summary_memory_max(bytes.len())).await?;
-        let work = on_compute_thread(move || {
-            let _room = room;
-            (summarize(&bytes), stored_plainly(bytes, compress))
-        });
+        let work = on_compute_thread_with(room, move || (summarize(&bytes), stored_plainly(bytes, compress)));
         let (summary, stored) = work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))?;
         Ok(self.with_summary(stored, summary, flags, date))
     }
@@ -286,10 +283,7 @@ impl Delivery {
         let wanted = summary_memory_max(bytes.len()).min(self.summaries.largest());
         let room = self.room(whose, wanted).await?;
         let (summarize, bytes) = (self.summarize, bytes.clone());
-        let work = on_compute_thread(move || {
-            let _room = room;
-            summarize(&bytes)
-        });
+        let work = on_compute_thread_with(room, move || summarize(&bytes));
         work.await.map_err(|e| DeliveryError::Interrupted(e.to_string()))
     }
 

@@ -20,7 +20,7 @@ use memchr::memmem;
 use posthaste_directory::Account;
 use posthaste_mail_model::BodyId;
 use posthaste_mime_summary::{HeaderFields, Span};
-use posthaste_net::on_compute_thread;
+use posthaste_net::on_compute_thread_with;
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
 use posthaste_tnef::{hash_in_boundaries, leaving_out};
@@ -72,8 +72,7 @@ impl Delivery {
         };
         let (name, limit) = (account.name.clone(), self.options().message_len_max);
         let (came, seen, wanted) = (sent.clone(), served.clone(), edited.clone());
-        let work = on_compute_thread(move || {
-            let _room = room;
+        let work = on_compute_thread_with(room, move || {
             let is_wanted = |sent: &[u8], rich: &Rich| {
                 are_equal_but_for_hashes((&wanted[..], &came[..]), (&rich.mime[..], sent))
             };
@@ -128,11 +127,7 @@ impl Delivery {
     /// An edited message without its rich original.
     async fn edited_mime(&self, whose: WorkFor, edited: Bytes) -> Result<IncomingMessage, DeliveryError> {
         let (look, place) = (edited.clone(), self.place(whose).await?);
-        let work = on_compute_thread(move || {
-            let _place = place;
-            marked(&look)
-        });
-        let marked = work.await.unwrap_or_default();
+        let marked = on_compute_thread_with(place, move || marked(&look)).await.unwrap_or_default();
         let mut message = self.incoming_for(whose, edited, Vec::new(), None).await?;
         if let Some(marked) = marked {
             message.bytes = marked;

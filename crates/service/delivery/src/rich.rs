@@ -27,7 +27,7 @@ use posthaste_directory::{Account, Format, FormatSettings, Precompute, Recipient
 use posthaste_mail_model::Flag;
 use posthaste_metrics::Counter;
 use posthaste_mime_summary::Structure;
-use posthaste_net::on_compute_thread;
+use posthaste_net::on_compute_thread_with;
 use posthaste_store::IncomingMessage;
 use posthaste_store::compressed::Compression;
 use posthaste_store::form::{Form, FormHeader};
@@ -353,10 +353,7 @@ impl Delivery {
         }
         let Some(room) = self.room_to_convert(whose, bytes.len()).await? else { return Ok(None) };
         let bytes = bytes.clone();
-        let work = on_compute_thread(move || {
-            let _room = room;
-            enriched_blocking(&bytes)
-        });
+        let work = on_compute_thread_with(room, move || enriched_blocking(&bytes));
         Ok(work.await.unwrap_or_else(|error| {
             tracing::error!(%error, "a message is stored as sent: its conversion to rich mail failed");
             None
@@ -374,10 +371,7 @@ impl Delivery {
         }
         // A look at 20,000 parts takes milliseconds, so another thread does it.
         let (look, place) = (bytes.clone(), self.place(whose).await?);
-        let work = on_compute_thread(move || {
-            let _place = place;
-            says_it_is_rich(&look)
-        });
+        let work = on_compute_thread_with(place, move || says_it_is_rich(&look));
         Ok(!matches!(work.await, Ok(false)))
     }
 
@@ -400,10 +394,7 @@ impl Delivery {
         };
         let (limit, name, bytes) = (self.options().message_len_max, account.to_owned(), bytes.clone());
         // Always on another thread: text in a small message may expand to megabytes.
-        let work = on_compute_thread(move || {
-            let _room = room;
-            as_mime_blocking(&name, &bytes, limit)
-        });
+        let work = on_compute_thread_with(room, move || as_mime_blocking(&name, &bytes, limit));
         Ok(work.await.unwrap_or_else(|error| {
             tracing::error!(account, %error, "rich mail is stored as sent: its conversion failed");
             None

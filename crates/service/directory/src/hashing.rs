@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
-use posthaste_net::{KeyedPermit, KeyedSemaphore, compute_threads, on_compute_thread};
+use posthaste_net::{KeyedPermit, KeyedSemaphore, compute_threads, on_compute_thread_with};
 
 use crate::error::{DirectoryError, Result};
 
@@ -188,12 +188,7 @@ async fn run_with<T: Send + 'static>(
     permit: HashPermit,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
-    let done = on_compute_thread(move || {
-        let result = work();
-        drop(permit);
-        result
-    });
-    done.await.map_err(|e| DirectoryError::Hashing(e.to_string()))
+    on_compute_thread_with(permit, work).await.map_err(|e| DirectoryError::Hashing(e.to_string()))
 }
 
 /// A slot in the queue, released however the wait ends.

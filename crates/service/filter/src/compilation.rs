@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use posthaste_directory::{Account, Directory, ScriptError, ScriptKeys};
-use posthaste_net::on_compute_thread;
+use posthaste_net::on_compute_thread_with;
 use posthaste_sieve::{Extension, Location, Script, log_line};
 
 use crate::compile::{Compiled, compile};
@@ -49,11 +49,7 @@ pub(crate) async fn on_thread<T: Send + 'static>(
     permit: &Arc<RunPermit>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ScriptError> {
-    let permit = Arc::clone(permit);
-    let done = on_compute_thread(move || {
-        let _permit = permit;
-        work()
-    });
+    let done = on_compute_thread_with(Arc::clone(permit), work);
     done.await.map_err(|_| ScriptError::NoScript("that compiles".into()))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use posthaste_net::on_compute_thread;
+use posthaste_net::on_compute_thread_with;
 use posthaste_sieve::{Context, Outcome, Script};
 
 use crate::permit::RunPermit;
@@ -43,11 +43,7 @@ async fn run_in(
 ) -> Result<Outcome, String> {
     // A run may take a large part of a second, and may wait for the engine.
     let waits = StopOnDrop(stop);
-    let mut run = on_compute_thread(move || {
-        // The run holds its permit, not the task that waits for it.
-        let _permit = permit;
-        script.run(&bytes, &world)
-    });
+    let mut run = on_compute_thread_with(permit, move || script.run(&bytes, &world));
     let outcome = match tokio::time::timeout(RUN_TIME_MAX, &mut run).await {
         Ok(outcome) => outcome,
         Err(_) => {

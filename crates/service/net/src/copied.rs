@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use posthaste_permits::{
-    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread, result_of,
+    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread_with, result_of,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -69,12 +69,7 @@ fn on_another_thread(work: ErasedWork) -> Pin<Box<dyn Future<Output = ErasedResu
     Box::pin(async move {
         // Nobody closes the semaphore.
         let place = PLACES.acquire().await.ok();
-        let work = move || {
-            // The work holds its place, not the task that waits for it.
-            let _place = place;
-            work()
-        };
-        match on_compute_thread(work).await {
+        match on_compute_thread_with(place, work).await {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => resume_unwind(panic),

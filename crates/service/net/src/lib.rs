@@ -80,7 +80,7 @@ pub use network::Tiers;
 pub use peers::Peers;
 pub use posthaste_permits::{
     ErasedResult, ErasedWork, KeyedPermit, KeyedSemaphore, OwnPermit, compute_threads, erased,
-    given_to_compute_threads, on_compute_thread, result_of,
+    given_to_compute_threads, on_compute_thread, on_compute_thread_with, result_of,
 };
 pub use process::raise_file_limit;
 pub use proxy::HEADER_WITHIN;

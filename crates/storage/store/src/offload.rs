@@ -4,7 +4,7 @@
 
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_permits::{
-    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread, result_of,
+    ErasedResult, ErasedWork, KeyedSemaphore, compute_threads, erased, on_compute_thread_with, result_of,
 };
 use tokio::runtime::Handle;
 
@@ -62,12 +62,7 @@ impl LargePermits {
     async fn run_erased(&self, place: Place, work: ErasedWork) -> Result<ErasedResult> {
         let failed = || StoreError::Unavailable("the change was cancelled".into());
         let permit = self.0.acquire(place).await.ok_or_else(failed)?;
-        let done = on_compute_thread(move || {
-            // The permit is released when the work ends, even if nobody waits for it any more.
-            let _permit = permit;
-            work()
-        });
-        done.await.map_err(|error| {
+        on_compute_thread_with(permit, work).await.map_err(|error| {
             tracing::error!(%error, "a large change was not resolved: if its resolution panicked, please report this bug");
             failed()
         })

@@ -18,7 +18,7 @@ use mail_auth::{
     IprevOutput, MessageAuthenticator, SpfOutput, SpfResult,
 };
 use posthaste_mime_summary::bounded_header_len;
-use posthaste_net::{ByteBudget, BytePermit, Holder, on_compute_thread};
+use posthaste_net::{ByteBudget, BytePermit, Holder, on_compute_thread_with};
 use tokio::time::timeout;
 
 use self::client_name::verified_name;
@@ -201,7 +201,6 @@ impl Verifier {
         // The work holds permit and memory, not the task that waits for it: it continues if a
         // session ends.
         let work = move || {
-            let _permit = permit;
             let verdict = match header_len {
                 Some(_) => this.verifications.block_on(this.verify_here(&client, &received)),
                 None => this.unbounded(),
@@ -209,7 +208,7 @@ impl Verifier {
             let marked = this.verifications.compute(|| with_results(&whole, &verdict.field, this.host()));
             Verified { message: marked, verdict, memory }
         };
-        match on_compute_thread(work).await {
+        match on_compute_thread_with(permit, work).await {
             Ok(verified) => Ok(verified),
             Err(error) => {
                 tracing::error!(%error, "a message was not verified: this is a bug, please report it");

@@ -22,7 +22,7 @@ use posthaste_imap_codec::{
 };
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Rights, Uid};
 use posthaste_mime_summary::{self as mime, Encoding, FieldMask, SummaryRef, decode_transfer};
-use posthaste_net::on_compute_thread;
+use posthaste_net::on_compute_thread_with;
 use posthaste_sharing::{Namespace, owner_of};
 use posthaste_store::{MailboxEntry, Place, StoreError};
 
@@ -386,11 +386,7 @@ impl Delivery {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, DeliveryError> {
         let permit = self.url_permits.acquire(account.0.to_bytes()).await;
-        let done = on_compute_thread(move || {
-            // The permit is released when the work ends, even if nobody waits for it any more.
-            let _permit = permit;
-            work()
-        });
+        let done = on_compute_thread_with(permit, work);
         done.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))
     }
 
