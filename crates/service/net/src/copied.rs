@@ -98,6 +98,8 @@ mod tests {
     use std::task::Poll;
     use std::thread;
 
+    use posthaste_permits::given_to_compute_threads;
+
     use super::*;
 
     #[tokio::test]
@@ -118,9 +120,10 @@ mod tests {
     #[tokio::test]
     async fn so_many_copies_and_looks_run_at_a_time() {
         let all = PLACES.acquire_many(compute_threads() as u32).await.unwrap();
+        let given = given_to_compute_threads();
         let mut work = pin!(elsewhere(|| 7));
         assert!(waits(work.as_mut()).await);
-        assert_eq!(PLACES.available_permits(), 0);
+        assert_eq!((PLACES.available_permits(), given_to_compute_threads()), (0, given));
         drop(all);
         assert_eq!(work.await, 7);
     }
@@ -129,8 +132,10 @@ mod tests {
     async fn a_holder_has_one_look_at_a_time_and_others_have_theirs() {
         let [one, other] = [1, 2].map(|n| Some(Holder::Account([n; 16])));
         let held = TURNS.acquire_own(Holder::Account([1; 16])).await;
+        let given = given_to_compute_threads();
         let mut second = pin!(elsewhere_for(one, || 2));
         assert!(waits(second.as_mut()).await, "the holder's turn is taken");
+        assert_eq!(given_to_compute_threads(), given, "it has not begun");
         assert_eq!(TURNS.count(&Holder::Account([1; 16])), 2);
         assert_eq!(elsewhere_for(other, || 3).await, 3);
         assert_eq!(elsewhere_for(None, || 4).await, 4);
