@@ -40,7 +40,7 @@ mod threads;
 mod verify;
 
 pub use canonical::has_bare_cr;
-pub use header::{reading_header, reading_header_of};
+pub use header::{changing_header, reading_header};
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
 pub use senders::Senders;
 pub use sign::{NamedSender, Origin, SENDER_ADDRESSES_MAX, Signer, named_senders};

@@ -234,7 +234,7 @@ pub(crate) fn author_domain(message: &[u8]) -> Option<String> {
 
 /// The same. Another thread reads a long header.
 async fn read_author_domain(message: &Bytes) -> Option<String> {
-    reading_header(message, |message| author_domain(&message)).await
+    reading_header(None, message, |message| author_domain(&message)).await
 }
 
 /// A message with a signature by each key in front.

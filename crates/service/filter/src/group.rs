@@ -367,7 +367,7 @@ async fn list_fields(group: &Group, message: &Bytes) -> String {
     let has = |message: Bytes| {
         ["List-Id", "Precedence"].map(|name| compose::fields(&message, name).next().is_some())
     };
-    let [has_id, has_precedence] = reading_header(message, has).await;
+    let [has_id, has_precedence] = reading_header(None, message, has).await;
     let mut fields = String::new();
     if !has_id {
         let _ = write!(fields, "List-Id: <{name}.{domain}>\r\n");

@@ -7,11 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use posthaste_authentication::{Origin, results};
+use posthaste_authentication::{Origin, changing_header, results};
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::{Forward, Recipient, ResolveError, Target, unix_time};
-use posthaste_mime_summary::has_long_header;
-use posthaste_net::{COPIED_HERE_MAX, SubmissionRefused, elsewhere, freed_elsewhere, joined};
+use posthaste_net::{SubmissionRefused, freed_elsewhere, joined};
 use posthaste_queue::{self as queue, Refusal, Success, date_time};
 use posthaste_sieve::{Effect, Notification, Outcome, VacationReply};
 use posthaste_store::StoreError;
@@ -271,11 +270,9 @@ impl Filter {
             Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
             Trigger::Stored => {
-                let is_long = text.len() > COPIED_HERE_MAX || has_long_header(&text);
                 let host = Arc::clone(&self.host);
-                let without = move || freed_elsewhere(results::without_own(&text, &host));
-                let text = if is_long { elsewhere(without).await } else { without() };
-                (text, None)
+                let without = move |text: Bytes| freed_elsewhere(results::without_own(&text, &host));
+                (changing_header(None, text, without).await, None)
             }
         };
         let trace = Bytes::from(self.sent_on_by(name));

@@ -203,7 +203,8 @@ impl Relay {
             return Ok(Cow::Borrowed(from));
         }
         let of_ours = ours.clone();
-        let may_align = reading_header(message, move |message| srs::may_align(&message, &of_ours)).await;
+        let may_align =
+            reading_header(None, message, move |message| srs::may_align(&message, &of_ours)).await;
         let directory = self.delivery.directory();
         if may_align || directory.is_local_domain(&theirs).await.map_err(unlooked)? {
             return Ok(Cow::Borrowed(from));
@@ -503,7 +504,7 @@ fn hops(message: &[u8]) -> usize {
 /// The number of `Received` fields of a message, and whether TLS is optional for it. Another
 /// thread reads a long header: both looks take 4 ms for 1 MiB.
 async fn hops_and_tls(message: &Bytes) -> (usize, bool) {
-    reading_header(message, |message| (hops(&message), has_tls_required_no(&message))).await
+    reading_header(None, message, |message| (hops(&message), has_tls_required_no(&message))).await
 }
 
 /// Octets in which the end of a header is looked for. A header that comes in has 1 MiB at most, and

@@ -1,7 +1,7 @@
 //! The author of a submitted message is its account.
 
 use bytes::Bytes;
-use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, named_senders, reading_header_of};
+use posthaste_authentication::{NamedSender, SENDER_ADDRESSES_MAX, named_senders, reading_header};
 use posthaste_directory::{ResolveError, Target};
 
 use super::Driver;
@@ -27,7 +27,7 @@ impl Driver {
         };
         // A field of 1 MiB may have 200,000 addresses, and each takes 0.1 µs.
         let holder = self.header_holder();
-        let Named { fields, other } = reading_header_of(holder, message, |message| named(&message)).await;
+        let Named { fields, other } = reading_header(holder, message, |message| named(&message)).await;
         for (field, authors) in fields {
             for author in &authors {
                 match self.resolve(author).await {

@@ -1,9 +1,9 @@
 //! The header of a message is checked before other code reads it.
 
 use bytes::Bytes;
-use posthaste_authentication::{has_bare_cr, reading_header_of};
-use posthaste_mime_summary::{has_long_header, is_header_bounded};
-use posthaste_net::{COPIED_HERE_MAX, Holder, Tiers, elsewhere_for};
+use posthaste_authentication::{has_bare_cr, reading_header};
+use posthaste_mime_summary::is_header_bounded;
+use posthaste_net::{Holder, Tiers};
 
 use super::Driver;
 use crate::Role;
@@ -30,17 +30,6 @@ fn fault(message: &[u8]) -> Option<HeaderFault> {
     has_bare_cr(message).then_some(HeaderFault::BareCr)
 }
 
-/// Changes the header of a message of this holder, which may copy the message. If one of them is
-/// long, another thread does it.
-pub(super) async fn changing_header<T: Send + 'static>(
-    holder: Option<Holder>,
-    message: Bytes,
-    change: impl FnOnce(Bytes) -> T + Send + 'static,
-) -> T {
-    let is_long = message.len() > COPIED_HERE_MAX || has_long_header(&message);
-    if is_long { elsewhere_for(holder, move || change(message)).await } else { change(message) }
-}
-
 impl Driver {
     /// The holder whose long headers and large messages are read and changed one at a time: an
     /// account, or the network of another host. `None` for an MTA that brings the mail of many,
@@ -63,7 +52,7 @@ impl Driver {
         from: &ReversePath,
     ) -> Result<(), Reply> {
         let (from, octets) = (from.as_str(), message.len());
-        match reading_header_of(self.header_holder(), message, |message| fault(&message)).await {
+        match reading_header(self.header_holder(), message, |message| fault(&message)).await {
             None => Ok(()),
             Some(HeaderFault::TooLarge) => {
                 tracing::info!(id, from, octets, "refused: its header is too large");

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use posthaste_authentication::reading_header_of;
+use posthaste_authentication::reading_header;
 use posthaste_delivery::ResolveError;
 use posthaste_milter::draft::Draft;
 use posthaste_milter::{Connected, Envelope, Outcome, Said, Verdict};
@@ -36,8 +36,7 @@ impl Driver {
             verified;
         let trace_len = trace_len.min(message.len());
         let received = message.slice(trace_len..);
-        let mut draft =
-            reading_header_of(self.header_holder(), &received, |message| Draft::new(&message)).await;
+        let mut draft = reading_header(self.header_holder(), &received, |message| Draft::new(&message)).await;
         drop(received);
         let (host, helo) = (self.service.options.host.as_str(), self.session.client_name());
         for (milter, if_away) in &self.service.milters.all {

@@ -1,11 +1,11 @@
 //! A message from another host is shown to a spam scanner before it is delivered.
 
 use bytes::Bytes;
+use posthaste_authentication::changing_header;
 use posthaste_net::freed_elsewhere;
 use posthaste_scanner::{Envelope, Verdict};
 
 use super::Driver;
-use super::header::changing_header;
 use crate::reply::Reply;
 use crate::scanning::{IfUnscanned, Scanning};
 use crate::session::replies;

@@ -1,12 +1,11 @@
 //! A message from another host is verified before it is delivered.
 
 use bytes::Bytes;
-use posthaste_authentication::{Action, Client, Verdict, results};
+use posthaste_authentication::{Action, Client, Verdict, changing_header, results};
 use posthaste_net::freed_elsewhere;
 use posthaste_reporting::{Observation, PublishedPolicy, Row, SpfScope};
 
 use super::Driver;
-use super::header::changing_header;
 use crate::Role;
 use crate::address::ReversePath;
 use crate::reply::Reply;

@@ -189,7 +189,7 @@ impl Verifier {
     pub async fn verify(&self, client: &Client, message: &Bytes, trace_len: usize) -> Result<Verified, Busy> {
         let permit = self.verifications.thread(client.address, self.thread_within).await.ok_or(Busy)?;
         let received = message.slice(trace_len.min(message.len())..);
-        let header_len = reading_header(&received, |received| bounded_header_len(&received)).await;
+        let header_len = reading_header(None, &received, |received| bounded_header_len(&received)).await;
         let holder = Holder::Address(client.address);
         let memory = self.memory.begin(holder);
         let wanted = message.len() + header_len.unwrap_or(0) * HEADER_FACTOR + BESIDE;
