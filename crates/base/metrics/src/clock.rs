@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A poll of this length may have waited for a processor.
-const LONG: Duration = Duration::from_micros(50);
+const LONG: Duration = Duration::from_micros(200);
 /// At most so many polls are between two that count everything.
 const MOST_BETWEEN: u32 = 31;
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn long_polls_alone_count_the_runtimes_part() {
         let mut counted = Counted::new(1);
-        let (sum, used) = count(&mut counted, [60_000; 1_000], 0);
+        let (sum, used) = count(&mut counted, [300_000; 1_000], 0);
         let missing = used - sum;
         assert!(missing < 1_500 * (u64::from(MOST_BETWEEN) + 1), "{missing} of {used}");
     }
@@ -175,20 +175,20 @@ mod tests {
         let mut counted = Counted::new(1);
         let (mut short, mut long, mut clock) = (0, 0, 1);
         for n in 0..200_000 {
-            let (poll, sum) = if n % 8 == 0 { (100_000, &mut long) } else { (3_000, &mut short) };
+            let (poll, sum) = if n % 8 == 0 { (300_000, &mut long) } else { (3_000, &mut short) };
             clock += poll + 1_500;
             *sum += counted.amount(Duration::from_nanos(poll), || clock);
         }
         let (short, long) = (short as f64 / 175_000.0, long as f64 / 25_000.0);
         assert!((4_300.0..4_700.0).contains(&short), "{short}");
-        assert!((101_000.0..102_000.0).contains(&long), "{long}");
+        assert!((301_000.0..302_000.0).contains(&long), "{long}");
     }
 
     #[test]
     fn a_wait_for_a_processor_is_not_counted() {
         let mut counted = Counted::new(1);
-        let (sum, used) = count(&mut counted, [60_000; 1_000], 10_000_000);
-        assert!(sum <= used && sum > used - 60_000, "{sum} of {used}");
+        let (sum, used) = count(&mut counted, [300_000; 1_000], 10_000_000);
+        assert!(sum <= used && sum > used - 300_000, "{sum} of {used}");
     }
 
     #[test]
@@ -234,11 +234,11 @@ mod tests {
             let mut count = Count::of_work();
             use_cpu(10_000_000);
             let work = count.take();
-            // One of these counts everything. The others count less than 50 µs each.
+            // One of these counts everything. The others count less than 200 µs each.
             let polls: u64 = (0..=MOST_BETWEEN).map(|_| Count::of_poll().take()).sum();
             (work, first + polls)
         });
         let (work, polls) = counts.join().unwrap();
-        assert!(work >= 10_000_000 && polls < 5_000_000, "{work} {polls}");
+        assert!(work >= 10_000_000 && polls < 8_000_000, "{work} {polls}");
     }
 }
