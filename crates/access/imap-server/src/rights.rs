@@ -26,7 +26,7 @@ pub(crate) enum Act {
     CreateBelow,
     /// DELETE; RENAME of it.
     Delete,
-    /// SETACL, DELETEACL, GETACL, LISTRIGHTS.
+    /// SETACL, DELETEACL, GETACL, LISTRIGHTS; SETMETADATA of the mailbox's script (RFC 6785).
     Administer,
     /// GETMETADATA; SETMETADATA of `/private`; METADATA of LIST.
     ReadAnnotations,

@@ -185,6 +185,8 @@ fn each_command_needs_its_right() {
         ("GETMETADATA @ (/shared/comment)", "rswip"),
         ("SETMETADATA @ (/private/comment \"x\")", "rswip"),
         ("SETMETADATA @ (/shared/comment \"x\")", "w"),
+        // RFC 6785: the script acts as the owner. It needs `w` and `a`.
+        ("SETMETADATA @ (/shared/imapsieve/script \"x\")", ""),
         ("GETQUOTAROOT @", "r"),
         ("CREATE @/below", "k"),
         // Last, since it succeeds once.
