@@ -25,7 +25,7 @@ use crate::annotate::reader::AnnotationReader;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
-use crate::rights::{Act, permitted};
+use crate::rights::{Act, permitted, without_usage};
 use crate::seen;
 use crate::session::{Session, logged_in};
 
@@ -110,7 +110,7 @@ impl<'s> Stored<'s> {
             Box::pin(reader.check_new(&values)).await?;
         }
         let appended = service.delivery.append(&owner, &target, incoming).await.map_err(Failure::from);
-        let appended = appended.map_err(Failure::try_create)?;
+        let appended = appended.map_err(|failure| without_usage(failure.try_create(), *rights))?;
         let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
         let noted = match reading {
             Some(reading) => {

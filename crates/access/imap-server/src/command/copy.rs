@@ -21,7 +21,7 @@ use crate::offload::{Threads, print_status, set_steps};
 use crate::own::Own;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
-use crate::rights::{Act, changeable};
+use crate::rights::{Act, changeable, without_usage};
 use crate::seen::{self, CarriedSeen};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -112,16 +112,18 @@ fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reserves the quota of messages that are about to come. It may wait for others to end.
+/// Reserves the quota of messages that are about to come to a mailbox in which the user has these
+/// rights. It may wait for others to end.
 pub(super) async fn reserve_quota(
     ctx: &mut Ctx<'_>,
     tag: &Tag,
-    owner: &Account,
+    (owner, rights): (&Account, Rights),
     usage: Usage,
 ) -> Result<QuotaReservation, Failure> {
     let reports = ctx.service.reports(tag);
     let reserving = ctx.service.delivery.reserve_quota(owner, usage);
-    Ok(ctx.wire.reporting(reports, reserving).await?)
+    let reserved = ctx.wire.reporting(reports, reserving).await;
+    reserved.map_err(|error| without_usage(error.into(), rights))
 }
 
 /// Where messages come from, and whose session copies them.
@@ -183,7 +185,10 @@ async fn ready<'s>(
         // It leaves the account as full as it was.
         CopyOrMove::Move if to.owner.id == from_owner => None,
         // Copies count against the quota as any other mail.
-        _ => Some(service.delivery.reserve_quota(&to.owner, usage).await?),
+        _ => {
+            let reserved = service.delivery.reserve_quota(&to.owner, usage).await;
+            Some(reserved.map_err(|error| without_usage(error.into(), to.rights))?)
+        }
     };
     let reader = reader_of(service, login.id, selected);
     let of_target = AnnotationReader { owner: to.owner.id, mailbox: to.target.id(), ..reader };

@@ -55,7 +55,7 @@ pub(super) async fn run(
     // An account that is over its quota may still make a message smaller.
     let _reserved = match more == Usage::default() {
         true => None,
-        false => Some(reserve_quota(&mut ctx, tag, &owner, more).await?),
+        false => Some(reserve_quota(&mut ctx, tag, (&owner, rights), more).await?),
     };
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };

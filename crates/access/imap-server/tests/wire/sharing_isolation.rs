@@ -1,7 +1,7 @@
 //! Isolation. Without rights, each command treats a mailbox of another account as one that does not
 //! exist. It treats an account that shares nothing as an unknown account.
 
-use posthaste_directory::NewAccount;
+use posthaste_directory::{AccountChange, NewAccount};
 use posthaste_mail_model::{AccountId, Id, MailboxId};
 use posthaste_testkit::Wire;
 
@@ -211,6 +211,25 @@ fn each_command_needs_its_right() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// GETQUOTAROOT needs `r`. A refusal for lack of room has no numbers without it.
+#[test]
+fn a_full_account_shows_its_usage_only_with_the_right_to_read() {
+    let server = server();
+    server.limit(AccountChange { quota_messages: Some(Some(1)), ..AccountChange::default() });
+    let mut wire = bo(&server);
+    let adding = ["APPEND @ {41000}", "APPEND @ {4+}\r\nx\r\n", "COPY 1 @", "REPLACE 1 @ {4+}\r\nx\r\n"];
+    let mut with = |rights: &str| {
+        server.grant(USER, "Box", BO, rights);
+        adding.map(|command| answer(&mut wire, &with_names(command)).join("; "))
+    };
+    let refusal = "q NO [OVERQUOTA] The account of this mailbox has no room for that";
+    assert_eq!(with("i"), [refusal; 4]);
+    assert_eq!(with("liswtexk"), [refusal; 4]);
+    for answers in with("ir") {
+        assert!(answers.contains("1 of its 1 messages"), "{answers}");
+    }
 }
 
 fn with_names(command: &str) -> String {
