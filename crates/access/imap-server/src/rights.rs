@@ -149,6 +149,12 @@ pub(crate) fn without_usage(failure: Failure, rights: Rights) -> Failure {
     }
 }
 
+/// Whether APPENDUID and COPYUID may name the UIDs of new messages. RFC 4315 §5: not to users who
+/// may not open the mailbox. UIDs say how many messages have come.
+pub(crate) fn shows_uids(rights: Rights) -> bool {
+    Act::Read.is_permitted_with(rights)
+}
+
 /// RFC 5530 §3
 pub(crate) fn no_right(missing: Rights) -> Failure {
     Reply::no(Code::NoPerm, format!("You lack the right {missing} in this mailbox")).into()

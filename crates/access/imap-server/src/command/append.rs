@@ -25,7 +25,7 @@ use crate::annotate::reader::AnnotationReader;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
-use crate::rights::{Act, permitted, without_usage};
+use crate::rights::{Act, permitted, shows_uids, without_usage};
 use crate::seen;
 use crate::session::{Session, logged_in};
 
@@ -63,6 +63,9 @@ pub(super) async fn run(
     let event = Event { owner: &stored.owner, user, mailbox, cause: Cause::Append, uids, flags: &[] };
     wire.while_reporting(reports, service.happened(event)).await?;
     let reply = done_without(stored.appended.left_out.len());
+    if !shows_uids(found.rights) {
+        return Ok(reply);
+    }
     Ok(reply.with(Code::AppendUid(found.entry.uid_validity, UidRanges::from(uids))))
 }
 

@@ -232,6 +232,24 @@ fn a_full_account_shows_its_usage_only_with_the_right_to_read() {
     }
 }
 
+/// RFC 4315 §5: UIDs say how many messages have come.
+#[test]
+fn uids_of_new_messages_are_for_those_who_may_read_the_mailbox() {
+    let server = server();
+    let mut wire = bo(&server);
+    for (rights, shown) in [("i", false), ("liswtexk", false), ("ir", true)] {
+        server.grant(USER, "Box", BO, rights);
+        for command in ["APPEND @ {4+}\r\nx\r\n", "COPY 1 @", "MOVE 1 @", "REPLACE 1 @ {4+}\r\nx\r\n"] {
+            // MOVE and REPLACE take one away.
+            answer(&mut wire, "APPEND INBOX {4+}\r\nx\r\n");
+            let answers = answer(&mut wire, &with_names(command));
+            assert!(answers.last().is_some_and(|last| last.starts_with("q OK")), "{command}: {answers:?}");
+            let is_shown = answers.iter().any(|line| line.contains("UID "));
+            assert_eq!(is_shown, shown, "{command} with {rights}: {answers:?}");
+        }
+    }
+}
+
 fn with_names(command: &str) -> String {
     const BOX: &str = "Other Users/ana\0example.org/Box";
     // Identifiers have an `@`, too.
