@@ -250,6 +250,23 @@ fn uids_of_new_messages_are_for_those_who_may_read_the_mailbox() {
     }
 }
 
+/// LIST shows a bounded number of levels that are not mailboxes.
+#[test]
+fn deep_names_of_one_user_do_not_fill_the_list_of_another() {
+    let server = server();
+    let mut ana = server.login();
+    for n in 10..40 {
+        let name = format!("{n}{}", "/x".repeat(29));
+        answer(&mut ana, &format!("CREATE {name}"));
+        server.grant(USER, &name, BO, "lr");
+    }
+    server.grant("cy@example.org", "INBOX", BO, "lr");
+    let listed = answer(&mut server.login_as(BO), "LIST \"\" \"Other Users/*\"");
+    let deep = listed.iter().filter(|line| line.contains("/x")).count();
+    assert!((5..20).contains(&deep), "{deep}");
+    assert!(listed.iter().any(|line| line.contains("cy@example.org/INBOX")), "{listed:?}");
+}
+
 fn with_names(command: &str) -> String {
     const BOX: &str = "Other Users/ana\0example.org/Box";
     // Identifiers have an `@`, too.
