@@ -230,8 +230,9 @@ async fn report_with_more(
             let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
             let reading = seen::reading(session.login()?, owner, entry.id);
             match status::report(session, tag, (entry, reading), &head, &returns.status).await {
-                // RFC 5819 §2: a STATUS response may be left out. The client gets the list.
-                Ok(()) | Err(Failure::Store(StoreError::TooManyOpen)) => {}
+                // RFC 5819 §2: a STATUS response may be left out. The client gets the list. The
+                // owner may have deleted the mailbox meanwhile.
+                Ok(()) | Err(Failure::Store(StoreError::TooManyOpen | StoreError::NoMailbox(_))) => {}
                 Err(error) => return Err(error),
             }
         }
