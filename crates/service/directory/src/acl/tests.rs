@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_store::{DirectoryEntry, TargetIds};
+use posthaste_store::{CopiedRecords, DirectoryEntry, TargetIds};
 
 use super::*;
 use crate::directory::Directory;
@@ -149,6 +149,37 @@ async fn lists_go_along_to_another_store() {
     let places = TargetIds::with_ids(eve.id, BTreeMap::from([(mailbox(1), mailbox(7))]));
     copy_acls(here.records.engine(), &ana, there.records.engine(), &eve.name, &places).await.unwrap();
     assert_eq!(seen(&there, &bo).await, "eve@example.org 7 lr");
+}
+
+/// A backup may be forged.
+#[tokio::test]
+async fn lists_of_a_backup_are_those_that_their_owner_could_make() {
+    let ((_, here), (_, there)) = (directory(), directory());
+    let ana = add(&here, "ana@example.org", "pencil").await;
+    set(&here, &ana, 1, "bo@example.org", "lr").await;
+    set(&here, &ana, 1, "anyone", "l").await;
+    set(&here, &ana, 2, "anyone", "lr").await;
+    let mut long = Acl::default();
+    for n in 0..=ACL_ENTRIES_MAX {
+        long.set(&Identifier::parse(&format!("u{n}@example.org")).unwrap(), Rights::LOOKUP);
+    }
+    let name = key(ana.id, mailbox(3));
+    let long = Some(long.print(&name).unwrap());
+    here.records.put(name, 0, long).await.unwrap();
+    let bo = add(&there, "bo@example.org", "pencil").await;
+    let cy = add(&there, "cy@example.org", "pencil").await;
+    let eve = add(&there, "eve@example.org", "pencil").await;
+    let ids = (1..4).map(|n| (mailbox(n), mailbox(n)));
+    let places = TargetIds::with_ids(eve.id, ids.collect());
+    let copy = async |records| {
+        let places = TargetIds { records, ..places.clone() };
+        copy_acls(here.records.engine(), &ana, there.records.engine(), &eve.name, &places).await.unwrap()
+    };
+    assert_eq!(copy(CopiedRecords::OfListedAndOwn).await, ACL_ENTRIES_MAX + 3);
+    assert_eq!(seen(&there, &bo).await, "eve@example.org 1 lr");
+    assert!(there.acls().sharers(&cy).await.unwrap().is_empty());
+    assert_eq!(copy(CopiedRecords::OfListed).await, ACL_ENTRIES_MAX + 1);
+    assert_eq!(seen(&there, &cy).await, "eve@example.org 1 l; eve@example.org 2 lr");
 }
 
 /// The store fails between the list and the count: the client gets an error, and tries again.
