@@ -272,3 +272,30 @@ fn a_record_says_without_its_list_what_the_list_says() {
         assert!(read::count_in(&entry(json)).is_err(), "{json}");
     }
 }
+
+/// The record of each account that was named stays.
+#[tokio::test]
+async fn a_user_names_a_bounded_number_of_accounts() {
+    let (records, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let bo = add(&directory, "bo@example.org", "pencil").await;
+    let name = format!("sharing/named/{}", bo.id);
+    records.put(&name, format!(r#"{{"v":1,"grants":{}}}"#, NAMED_MAX - 2).into());
+    let set_by_bo = async |n: u64, letters| {
+        let who = Identifier::parse(&format!("u{n}@example.org")).unwrap();
+        directory.acls().set_rights_by((bo.id, &ana), mailbox(1), &who, |_| rights(letters)).await
+    };
+    // One after another: the list has one entry at most.
+    for n in 1..=2 {
+        set_by_bo(n, "lr").await.unwrap();
+        set_by_bo(n, "").await.unwrap();
+    }
+    let refused = set_by_bo(3, "lr").await;
+    assert!(matches!(refused, Err(AclError::TooManyNamed)), "{refused:?}");
+    // One that was named before, and the owner, whom this does not limit.
+    set_by_bo(1, "lr").await.unwrap();
+    let who = Identifier::parse("u3@example.org").unwrap();
+    directory.acls().set_rights_by((ana.id, &ana), mailbox(1), &who, |_| rights("l")).await.unwrap();
+    directory.remove("bo@example.org").await.unwrap();
+    assert!(directory.acls().records.entry(&name).await.unwrap().is_none());
+}
