@@ -9,9 +9,10 @@ use posthaste_delivery::{ErrorKind, Usage};
 use posthaste_directory::Account;
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::framing::{IncomingMessage, LiteralSync, LiteralWanted};
+use posthaste_mail_model::Rights;
 
 use crate::reply::{Failure, Reply, Verdict};
-use crate::rights::Act;
+use crate::rights::{Act, without_usage};
 use crate::session::Session;
 use crate::wire::Wire;
 
@@ -45,7 +46,7 @@ const fn is_left_to_the_command(sync: LiteralSync, size: u64, arrived: u64) -> b
 /// its mailbox.
 pub(crate) async fn check(session: &Session, message: &IncomingMessage, size: u64) -> Result<(), Reply> {
     // A mailbox that cannot be used is answered by the command, with a better reason.
-    let Ok(owner) = owner_of(session, message).await else { return Ok(()) };
+    let Ok((owner, rights)) = owner_of(session, message).await else { return Ok(()) };
     let bytes = message.before.saturating_add(size);
     let delivery = &session.service.delivery;
     let allowed = match message.replaces {
@@ -53,20 +54,25 @@ pub(crate) async fn check(session: &Session, message: &IncomingMessage, size: u6
         false => delivery.could_append(&owner, Usage { bytes, messages: 1 }).await,
     };
     match allowed {
-        Err(error) if error.kind() == ErrorKind::OverQuota => match Failure::from(error).verdict() {
-            Verdict::Answer(reply) => Err(reply),
-            Verdict::Bye(_) | Verdict::HangUp(_) => Ok(()),
-        },
+        Err(error) if error.kind() == ErrorKind::OverQuota => {
+            match without_usage(error.into(), rights).verdict() {
+                Verdict::Answer(reply) => Err(reply),
+                Verdict::Bye(_) | Verdict::HangUp(_) => Ok(()),
+            }
+        }
         _ => Ok(()),
     }
 }
 
-/// The account that the message would count for.
-async fn owner_of<'s>(session: &'s Session, message: &IncomingMessage) -> Result<Cow<'s, Account>, Failure> {
+/// The account that the message would count for, and the user's rights in the mailbox.
+async fn owner_of<'s>(
+    session: &'s Session,
+    message: &IncomingMessage,
+) -> Result<(Cow<'s, Account>, Rights), Failure> {
     let asker = session.asker()?;
     let mailbox = MailboxArg::decode(&message.mailbox, session.wire.names);
     let found = asker.find(&mailbox, Act::Insert).await?;
-    asker.owner(&found.resolved).await
+    Ok((asker.owner(&found.resolved).await?, found.rights))
 }
 
 #[cfg(test)]

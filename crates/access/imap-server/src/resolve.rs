@@ -10,7 +10,7 @@ use posthaste_directory::Account;
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::command::ListArgs;
 use posthaste_imap_codec::response::Code;
-use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, Rights, SEPARATOR};
 use posthaste_net::BytePermit;
 use posthaste_sharing::{Namespace, Owner, Visible};
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
@@ -26,6 +26,15 @@ use crate::service::ImapService;
 
 /// Mailboxes of others that LIST shows at most: more than anybody reads, and little enough to sort.
 pub(crate) const LISTED_MAX: usize = 10_000;
+
+/// Levels above mailboxes of others that LIST shows at most: fewer than it adds in all. So nobody
+/// makes the LIST of another user fail by sharing deep names.
+pub(crate) const LEVELS_MAX: usize = 40_000;
+
+/// Levels that one owner of mailboxes may have of these: so many at first, and so many more with
+/// each mailbox that is shown. Ordinary owners share mailboxes below each other.
+const LEVELS_AT_FIRST: usize = 256;
+const LEVELS_EACH: usize = 2;
 
 /// Entries of a list that are copied or sorted on the session's thread at most. More of them are
 /// another thread's work.
@@ -283,12 +292,13 @@ pub(crate) struct CombinedList {
     list: MailboxList,
     /// How many more it may have.
     room: usize,
+    levels: LevelRoom,
 }
 
 impl CombinedList {
     /// The user's own mailboxes.
     pub(crate) fn of(own: &MailboxList) -> Self {
-        Self { list: own.clone(), room: LISTED_MAX }
+        Self { list: own.clone(), room: LISTED_MAX, levels: LevelRoom::new() }
     }
 
     /// How many mailboxes it has.
@@ -305,7 +315,9 @@ impl CombinedList {
             if !owner.rights(entry.id).contains(Rights::LOOKUP) {
                 continue;
             }
-            if let Some(entry) = shown_entry(owner, entry) {
+            let Some(entry) = shown_entry(owner, entry) else { continue };
+            let before = self.list.entries.last().map(|entry| &entry.name);
+            if self.levels.take(owner.account.id, before, &entry.name) {
                 self.list.entries.push(entry);
                 self.room -= 1;
             }
@@ -317,6 +329,37 @@ impl CombinedList {
     pub(crate) fn sorted(mut self) -> Arc<MailboxList> {
         self.list.entries.sort_by(|a, b| a.name.cmp(&b.name));
         Arc::new(self.list)
+    }
+}
+
+/// How many more levels above mailboxes of others a list may have.
+struct LevelRoom {
+    all: usize,
+    /// The owner whose mailboxes are added.
+    owner: Option<AccountId>,
+    of_owner: usize,
+}
+
+impl LevelRoom {
+    const fn new() -> Self {
+        Self { all: LEVELS_MAX, owner: None, of_owner: 0 }
+    }
+
+    /// Takes room for the levels that are above a name, and not above the name before it. Returns
+    /// whether there is room. The names of an owner are in order, so no level is missed.
+    fn take(&mut self, owner: AccountId, before: Option<&MailboxName>, name: &MailboxName) -> bool {
+        if self.owner != Some(owner) {
+            (self.owner, self.of_owner) = (Some(owner), LEVELS_AT_FIRST);
+        }
+        let before = before.map_or("", MailboxName::as_str).chars();
+        let same = name.as_str().chars().zip(before).take_while(|(one, other)| one == other).count();
+        let new = name.as_str().chars().skip(same).filter(|c| *c == SEPARATOR).count();
+        if new > self.all.min(self.of_owner) {
+            return false;
+        }
+        self.all -= new;
+        self.of_owner = self.of_owner - new + LEVELS_EACH;
+        true
     }
 }
 
@@ -376,4 +419,40 @@ pub(crate) async fn renew(
     selected.rights = service.shared.visible_to(login).await?.rights(selected.mailbox.id());
     selected.read_only = selected.examined || !selected.rights.intersects(TO_CHANGE);
     Ok(selected.rights.contains(Act::Read.needs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+
+    use super::*;
+
+    /// How many of an owner's mailboxes are shown.
+    fn shown(room: &mut LevelRoom, owner: u64, names: impl IntoIterator<Item = String>) -> usize {
+        let (mut before, mut count) = (None, 0);
+        for name in names {
+            let name = MailboxName::new(&format!("Other Users/{owner}/{name}")).unwrap();
+            if room.take(AccountId(Id::new(owner, 1)), before.as_ref(), &name) {
+                (before, count) = (Some(name), count + 1);
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn deep_names_of_one_owner_leave_room_for_those_of_others() {
+        let deep = |n: usize| format!("{n}{}", "/x".repeat(29));
+        let mut room = LevelRoom::new();
+        assert!((5..20).contains(&shown(&mut room, 1, (1000..3000).map(deep))));
+        // The levels above are mailboxes, too.
+        let tree = (1000..2000).flat_map(|n| [format!("{n}"), format!("{n}/a"), format!("{n}/a/b")]);
+        assert_eq!(shown(&mut room, 2, tree), 3000);
+        // Each has a level of its own above it.
+        assert_eq!(shown(&mut room, 3, (1000..3000).map(|n| format!("{n}/a"))), 2000);
+        assert!(room.all > LEVELS_MAX / 2);
+        for owner in 4..1000 {
+            shown(&mut room, owner, (1000..1020).map(deep));
+        }
+        assert_eq!(shown(&mut room, 1000, ["a".repeat(10) + &"/x".repeat(29)]), 0);
+    }
 }

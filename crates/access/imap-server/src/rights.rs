@@ -4,6 +4,7 @@
 //! need no check. Commands that are not in the table need no right, or work on the selected mailbox
 //! with the rights at its opening: SEARCH, SORT, THREAD, UIDBATCHES, CHECK, IDLE and UNSELECT.
 
+use posthaste_delivery::DeliveryError;
 use posthaste_imap_codec::response::Code;
 use posthaste_mail_model::{Flag, FlagSet, Rights};
 use posthaste_sharing::right_of;
@@ -26,7 +27,7 @@ pub(crate) enum Act {
     CreateBelow,
     /// DELETE; RENAME of it.
     Delete,
-    /// SETACL, DELETEACL, GETACL, LISTRIGHTS.
+    /// SETACL, DELETEACL, GETACL, LISTRIGHTS; SETMETADATA of the mailbox's script (RFC 6785).
     Administer,
     /// GETMETADATA; SETMETADATA of `/private`; METADATA of LIST.
     ReadAnnotations,
@@ -133,6 +134,25 @@ pub(crate) fn permit(rights: Rights, needed: Rights) -> Result<(), Failure> {
     } else {
         StoreError::NoSuchName.into()
     })
+}
+
+/// How much an account uses is for those who may read the mailbox, as GETQUOTAROOT is. Others only
+/// learn that there is no room.
+pub(crate) fn without_usage(failure: Failure, rights: Rights) -> Failure {
+    match failure {
+        Failure::Delivery(DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. })
+            if !Act::ReadQuota.is_permitted_with(rights) =>
+        {
+            Reply::no(Code::OverQuota, "The account of this mailbox has no room for that").into()
+        }
+        other => other,
+    }
+}
+
+/// Whether APPENDUID and COPYUID may name the UIDs of new messages. RFC 4315 §5: not to users who
+/// may not open the mailbox. UIDs say how many messages have come.
+pub(crate) fn shows_uids(rights: Rights) -> bool {
+    Act::Read.is_permitted_with(rights)
 }
 
 /// RFC 5530 §3

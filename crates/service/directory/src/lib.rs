@@ -20,6 +20,7 @@
 //! | `grant/<hash>/<account id>` | present where an account's lists may name somebody |
 //! | `sharing/of/<account id>` | how many entries an account's lists have; its version counts their changes |
 //! | `sharing/changes` | its version counts the changes of all those lists |
+//! | `sharing/named/<account id>` | how many accounts a user has named in lists |
 //! | `certificate/<fingerprint>` | the account that lists a client certificate |
 //! | `used/<account id>/<id>` | when an app password was used last |
 //! | `urlauth/<account id>/<mailbox id>` | the key of a mailbox's authorised URLs (RFC 4467) |
@@ -100,8 +101,8 @@ pub use account::{
     Referral, ScriptState,
 };
 pub use acl::{
-    ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Acls, Identifier, SHARING_ACCOUNTS_MAX, Sharer,
-    Sharing, Who, copy_acls, same_acls,
+    ACCOUNT_ENTRIES_MAX, ACL_ENTRIES_MAX, Acl, AclError, Acls, Identifier, NAMED_MAX, SHARING_ACCOUNTS_MAX,
+    Sharer, Sharing, Who, copy_acls, same_acls,
 };
 pub use address::{Address, AddressError, normal_domain, registered_domain};
 pub use aliases::{Alias, Aliases};

@@ -90,10 +90,27 @@ impl UrlKeys {
 
     /// The key of a mailbox; `None` if no URL of it was authorised.
     #[boxed]
-    pub async fn get(&self, account: AccountId, mailbox: MailboxId) -> Result<Option<UrlKey>> {
+    async fn get(&self, account: AccountId, mailbox: MailboxId) -> Result<Option<UrlKey>> {
         let name = record(account, mailbox);
         let entry = self.records.entry(&name).await?;
         entry.map(|entry| read(&name, &entry.value)).transpose()
+    }
+
+    /// Whether a token is the proof that a URL of a mailbox was authorised. It takes as long if
+    /// there is no key.
+    #[boxed]
+    pub async fn prove(
+        &self,
+        account: AccountId,
+        mailbox: MailboxId,
+        rump: &str,
+        token: &str,
+    ) -> Result<bool> {
+        let key = self.get(account, mailbox).await?;
+        let has_key = key.is_some();
+        // Without a key, a token of this one proves nothing.
+        let is_proof = key.unwrap_or(UrlKey([0; KEY_LEN])).proves(rump, token);
+        Ok(has_key & is_proof)
     }
 
     /// The key of a mailbox. A missing key is created.

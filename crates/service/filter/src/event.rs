@@ -27,7 +27,7 @@ use crate::run::run_script;
 use crate::world::{Cause, MessageEvent, World};
 
 /// The entry that names the script (RFC 6785 §2).
-const ENTRY: &str = "/shared/imapsieve/script";
+pub const SCRIPT_ENTRY: &str = "/shared/imapsieve/script";
 /// Messages of one event that scripts see: the command waits for their runs, some milliseconds
 /// each.
 const MESSAGES_MAX: usize = 1_000;
@@ -95,7 +95,7 @@ impl Filter {
     async fn named_script(&self, event: Event<'_>) -> Result<Option<String>, DirectoryError> {
         let mailbox = Annotated::Mailbox(event.mailbox);
         let all = self.delivery.directory().metadata().get(event.owner.id, mailbox).await?;
-        let name = all.get(ENTRY).and_then(|value| str::from_utf8(value).ok());
+        let name = all.get(SCRIPT_ENTRY).and_then(|value| str::from_utf8(value).ok());
         Ok(name.filter(|name| !name.is_empty()).map(str::to_owned))
     }
 
@@ -306,7 +306,7 @@ mod tests {
         directory.scripts().put(&ana, "mark", script).await.unwrap();
         let list = delivery.mailboxes(ana.id).await.unwrap();
         let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
-        let entry = [(ENTRY, Some(Bytes::from_static(b"mark")))];
+        let entry = [(SCRIPT_ENTRY, Some(Bytes::from_static(b"mark")))];
         directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &entry).await.unwrap();
         for octets in [100, 200 * 1024] {
             let text = format!("Subject: a\r\n\r\n{}\r\n", "x".repeat(octets));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, NewMessage, SummariesHeld, SummaryMemory, WorkFor};
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
-use posthaste_sharing::{Namespace, SharedName, owner_of, right_of};
+use posthaste_sharing::{Namespace, SharedMailbox, SharedName, find_mailbox, right_of};
 use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
 
@@ -203,18 +203,12 @@ impl<'f> Filing<'f> {
     /// A mailbox of another account, if the recipient may add messages to it: RFC 4314 §2.1, `i`,
     /// or `p`. Scripts make none there.
     async fn mailbox_of_others(&self, shown: &SharedName<'_>) -> Result<FilingTarget, DeliveryError> {
-        let directory = self.delivery.directory();
-        let no_such = || DeliveryError::from(StoreError::NoSuchName);
-        let owner = owner_of(directory, shown).await.map_err(stored)?;
-        let (Some(owner), Some(name)) = (owner, &shown.name) else { return Err(no_such()) };
-        let list = self.delivery.store().list(owner.id).await?;
-        let mailbox = list.find(name).ok_or_else(no_such)?.id;
-        let acl = directory.acls().get(owner.id, mailbox).await.map_err(stored)?;
-        let rights = acl.rights_of(&self.account.name);
-        if owner.id == self.account.id || !rights.intersects(Rights::INSERT.union(Rights::POST)) {
-            return Err(no_such());
-        }
-        Ok(FilingTarget { mailbox, others: Some((owner, rights)) })
+        let (directory, store) = (self.delivery.directory(), self.delivery.store());
+        let found = find_mailbox(directory, store, self.account, shown).await.map_err(stored)?;
+        let needed = Rights::INSERT.union(Rights::POST);
+        let found = found.filter(|found| found.rights.intersects(needed));
+        let SharedMailbox { owner, entry, rights } = found.ok_or(StoreError::NoSuchName)?;
+        Ok(FilingTarget { mailbox: entry.id, others: Some((owner, rights)) })
     }
 
     /// The message with one of its headers. With another header than the one that came, it has a

@@ -44,7 +44,7 @@ mod world;
 
 pub use compile::compile;
 pub use dsn_request::DsnRequest;
-pub use event::Event;
+pub use event::{Event, SCRIPT_ENTRY};
 pub use filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 pub use local::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use mail::RemoteClient;

@@ -26,7 +26,8 @@ use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use posthaste_directory::{Account, Directory, DirectoryError, Result};
-use posthaste_mail_model::{Flag, Rights};
+use posthaste_mail_model::{Flag, Id, MailboxId, Rights};
+use posthaste_store::{MailboxEntry, Store};
 use tokio::sync::watch;
 
 use known::KnownReaders;
@@ -46,10 +47,43 @@ pub const fn right_of(flag: &Flag) -> Rights {
     }
 }
 
+/// The id of no mailbox. Its records are read in place of those of a missing one.
+pub const NO_MAILBOX: MailboxId = MailboxId(Id::new(0, 0));
+
+/// A mailbox of another account, and the rights of an account in it.
+#[derive(Debug)]
+pub struct SharedMailbox {
+    /// The account that it belongs to.
+    pub owner: Account,
+    /// The mailbox in its owner's list.
+    pub entry: MailboxEntry,
+    /// The rights of the other account.
+    pub rights: Rights,
+}
+
+/// Finds a mailbox by its name among those of others, for work that has no [`SharedMailboxes`].
+/// `None` if the reader has no right in it. As many records are read if the mailbox or its
+/// account does not exist.
+#[boxed]
+pub async fn find_mailbox(
+    directory: &Directory,
+    store: &Store,
+    reader: &Account,
+    shown: &SharedName<'_>,
+) -> Result<Option<SharedMailbox>> {
+    let owner = owner_of(directory, shown).await?.filter(|owner| owner.id != reader.id);
+    let account = owner.as_ref().map_or(reader.id, |owner| owner.id);
+    let list = store.list(account).await?;
+    let entry = shown.name.as_ref().and_then(|name| list.find(name));
+    let mailbox = entry.map_or(NO_MAILBOX, |entry| entry.id);
+    let rights = directory.acls().get(account, mailbox).await?.rights_of(&reader.name);
+    let found = owner.zip(entry).filter(|_| !rights.is_empty());
+    Ok(found.map(|(owner, entry)| SharedMailbox { owner, entry: entry.clone(), rights }))
+}
+
 /// The account that a name among the mailboxes of others leads to, whether it shares anything or
 /// not.
-#[boxed]
-pub async fn owner_of(directory: &Directory, shown: &SharedName<'_>) -> Result<Option<Account>> {
+async fn owner_of(directory: &Directory, shown: &SharedName<'_>) -> Result<Option<Account>> {
     let owner = match directory.account(shown.owner).await {
         Err(DirectoryError::Address { .. }) => None,
         owner => owner?,

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use posthaste_directory::{Account, Directory, Identifier, NewAccount, Policy};
-use posthaste_mail_model::{Id, MailboxId, Rights, Secret};
-use posthaste_store::MemoryEngine;
+use posthaste_mail_model::{Id, MailboxId, MailboxName, Rights, Secret};
+use posthaste_store::{MemoryEngine, Store, StoreOptions};
 use posthaste_testkit::FaultyDirectory;
 
-use crate::SharedMailboxes;
 use crate::known::KnownReader;
+use crate::{Namespace, SharedMailboxes, find_mailbox};
 
 struct World {
     engine: Arc<FaultyDirectory>,
@@ -141,4 +141,33 @@ async fn who_shares_most_is_left_out_first() {
         assert_eq!(found, names, "{max} mailboxes");
         assert_eq!(visible.rights(mailbox(30)).is_empty(), max == 0);
     }
+}
+
+/// Sieve and URLs name mailboxes of others, in numbers that make a difference visible.
+#[tokio::test]
+async fn a_name_without_rights_reads_as_much_as_one_that_does_not_exist() {
+    let world = World::new();
+    let (ana, bo) = (world.account("ana@example.org").await, world.account("bo@example.org").await);
+    let store = Store::new(world.engine.clone(), StoreOptions::default());
+    let secret = store.create(ana.id, &MailboxName::new("Secret").unwrap(), None).await.unwrap().id;
+    let find = async |name: &str| {
+        let name = MailboxName::new(&format!("Other Users/{name}")).unwrap();
+        let shown = Namespace::split(&name).unwrap();
+        world.engine.reads_of("");
+        let found = find_mailbox(&world.directory, &store, &bo, &shown).await.unwrap();
+        (found.map(|found| (found.entry.id, found.rights.to_string())), world.engine.reads_of("").len())
+    };
+    let hidden = find("ana@example.org/Secret").await;
+    assert_eq!(hidden.0, None);
+    for missing in ["ana@example.org/Nowhere", "ana@example.org", "cy@example.org/Secret"] {
+        assert_eq!(find(missing).await, hidden, "{missing}");
+    }
+    // The reader's own mailbox is none of these.
+    store.create(bo.id, &MailboxName::new("Secret").unwrap(), None).await.unwrap();
+    for own in ["bo@example.org/Secret", "cy@example.org/Secret"] {
+        assert_eq!(find(own).await, hidden, "{own}");
+    }
+    let (who, rights) = (Identifier::parse("bo@example.org").unwrap(), Rights::READ);
+    world.directory.acls().set_rights(&ana, secret, &who, |_| rights).await.unwrap();
+    assert_eq!(find("ana@example.org/Secret").await.0, Some((secret, "r".into())));
 }

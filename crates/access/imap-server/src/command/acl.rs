@@ -103,7 +103,8 @@ async fn set(
     }
     let (service, mailbox) = (asker.service, found.entry.id);
     let changed = |before| change.apply(before, rights);
-    service.directory.acls().set_rights(&owner, mailbox, &identifier, changed).await.map_err(refused)?;
+    let acls = service.directory.acls();
+    acls.set_rights_by((asker.login.id, &owner), mailbox, &identifier, changed).await.map_err(refused)?;
     // A mailbox that was deleted meanwhile: its id is never used again, so nobody would remove a
     // record that was written after its deletion.
     let list = service.store.list(owner.id).await?;
@@ -140,7 +141,9 @@ fn is_too_wide(identifier: &Identifier, owner: &Account) -> bool {
 
 fn refused(error: AclError) -> Failure {
     match error {
-        AclError::TooMany | AclError::TooManyInAll => Reply::no(Code::Limit, error.to_string()).into(),
+        AclError::TooMany | AclError::TooManyInAll | AclError::TooManyNamed => {
+            Reply::no(Code::Limit, error.to_string()).into()
+        }
         AclError::Directory(error) => error.into(),
     }
 }

@@ -25,7 +25,7 @@ use crate::annotate::reader::AnnotationReader;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
-use crate::rights::{Act, permitted};
+use crate::rights::{Act, permitted, shows_uids, without_usage};
 use crate::seen;
 use crate::session::{Session, logged_in};
 
@@ -63,6 +63,9 @@ pub(super) async fn run(
     let event = Event { owner: &stored.owner, user, mailbox, cause: Cause::Append, uids, flags: &[] };
     wire.while_reporting(reports, service.happened(event)).await?;
     let reply = done_without(stored.appended.left_out.len());
+    if !shows_uids(found.rights) {
+        return Ok(reply);
+    }
     Ok(reply.with(Code::AppendUid(found.entry.uid_validity, UidRanges::from(uids))))
 }
 
@@ -110,7 +113,7 @@ impl<'s> Stored<'s> {
             Box::pin(reader.check_new(&values)).await?;
         }
         let appended = service.delivery.append(&owner, &target, incoming).await.map_err(Failure::from);
-        let appended = appended.map_err(Failure::try_create)?;
+        let appended = appended.map_err(|failure| without_usage(failure.try_create(), *rights))?;
         let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();
         let noted = match reading {
             Some(reading) => {

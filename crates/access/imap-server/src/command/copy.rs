@@ -21,7 +21,7 @@ use crate::offload::{Threads, print_status, set_steps};
 use crate::own::Own;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
-use crate::rights::{Act, changeable};
+use crate::rights::{Act, changeable, shows_uids, without_usage};
 use crate::seen::{self, CarriedSeen};
 use crate::selected::Selected;
 use crate::service::ImapService;
@@ -51,14 +51,18 @@ pub(super) async fn copy(
     let reports = ctx.service.reports(tag);
     let copying = Box::pin(reporting_after(ctx.wire, reports, &begun, copying));
     let (copied, carried, annotations) = copying.await??;
-    let CopyTarget { target, validity, owner, .. } = to;
+    let CopyTarget { target, validity, rights, owner, .. } = to;
     let kept = (carried.note(ctx.service, &copied), annotations.copied(&copied));
     Box::pin(keep_beside(ctx, tag, (&target, &copied), kept)).await;
     happened(ctx, tag, &target, (&owner, Cause::Copy, &copied.uids)).await?;
-    match copy_uid(validity, &copied) {
-        Some(code) => Ok(done_without(copied.left_out.len()).with(code)),
-        None => all_expunged(set.numbering()),
+    if copied.uids.is_empty() {
+        return all_expunged(set.numbering());
     }
+    let reply = done_without(copied.left_out.len());
+    Ok(match copy_uid((validity, rights), &copied) {
+        Some(code) => reply.with(code),
+        None => reply,
+    })
 }
 
 pub(super) async fn move_(
@@ -84,15 +88,19 @@ pub(super) async fn move_(
     let reports = ctx.service.reports(tag);
     let moving = Box::pin(reporting_after(ctx.wire, reports, &begun, moving));
     let (moved, carried, annotations) = moving.await??;
-    let CopyTarget { target, validity, owner, .. } = to;
+    let CopyTarget { target, validity, rights, owner, .. } = to;
     let kept = (carried.note(ctx.service, &moved.copied), annotations.moved(&moved));
     Box::pin(keep_beside(ctx, tag, (&target, &moved.copied), kept)).await;
     happened(ctx, tag, &target, (&owner, Cause::Copy, &moved.copied.uids)).await?;
+    if moved.copied.uids.is_empty() {
+        return all_expunged(set.numbering());
+    }
     // RFC 9051 §6.4.8: COPYUID precedes the EXPUNGEs, so that the client still knows which
     // messages the numbers mean.
-    let Some(code) = copy_uid(validity, &moved.copied) else { return all_expunged(set.numbering()) };
-    let moved_to = Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: "Moved".into() };
-    print_status(ctx.wire, moved_to).await?;
+    if let Some(code) = copy_uid((validity, rights), &moved.copied) {
+        let moved_to = Status { tag: None, kind: StatusKind::Ok, code: Some(code), text: "Moved".into() };
+        print_status(ctx.wire, moved_to).await?;
+    }
     let reply = done_without(moved.copied.left_out.len());
     ctx.announce(tag, Numbers::Free, Own::Expunged(&moved.expunged.uids)).await?;
     if ctx.enabled.qresync {
@@ -112,16 +120,18 @@ fn bounded(ctx: &Ctx<'_>, uids: &NumSet) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reserves the quota of messages that are about to come. It may wait for others to end.
+/// Reserves the quota of messages that are about to come to a mailbox in which the user has these
+/// rights. It may wait for others to end.
 pub(super) async fn reserve_quota(
     ctx: &mut Ctx<'_>,
     tag: &Tag,
-    owner: &Account,
+    (owner, rights): (&Account, Rights),
     usage: Usage,
 ) -> Result<QuotaReservation, Failure> {
     let reports = ctx.service.reports(tag);
     let reserving = ctx.service.delivery.reserve_quota(owner, usage);
-    Ok(ctx.wire.reporting(reports, reserving).await?)
+    let reserved = ctx.wire.reporting(reports, reserving).await;
+    reserved.map_err(|error| without_usage(error.into(), rights))
 }
 
 /// Where messages come from, and whose session copies them.
@@ -183,7 +193,10 @@ async fn ready<'s>(
         // It leaves the account as full as it was.
         CopyOrMove::Move if to.owner.id == from_owner => None,
         // Copies count against the quota as any other mail.
-        _ => Some(service.delivery.reserve_quota(&to.owner, usage).await?),
+        _ => {
+            let reserved = service.delivery.reserve_quota(&to.owner, usage).await;
+            Some(reserved.map_err(|error| without_usage(error.into(), to.rights))?)
+        }
     };
     let reader = reader_of(service, login.id, selected);
     let of_target = AnnotationReader { owner: to.owner.id, mailbox: to.target.id(), ..reader };
@@ -286,10 +299,10 @@ pub(super) fn not_copied(target: &Destination, error: StoreError) -> Failure {
     if is_target_deleted { failure.try_create() } else { failure }
 }
 
-/// The COPYUID code of RFC 4315 §3. `None` if nothing was copied: the code cannot express that.
-fn copy_uid(validity: UidValidity, copied: &Copied) -> Option<Code> {
+/// The COPYUID code of RFC 4315 §3 for messages that were copied, if these rights show their UIDs.
+fn copy_uid((validity, rights): (UidValidity, Rights), copied: &Copied) -> Option<Code> {
     let ranges = |set: &NumSet| UidRanges::from(set);
-    (!copied.uids.is_empty()).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
+    shows_uids(rights).then(|| Code::CopyUid(validity, ranges(&copied.source), ranges(&copied.uids)))
 }
 
 /// The quota that messages take. A set of sequence numbers means messages that this session

@@ -23,7 +23,7 @@ use crate::list_memory::{self, Levels, NameBytes};
 use crate::listed::{self, NameAttributes, data_of};
 use crate::referred;
 use crate::reply::{Failure, Reply};
-use crate::resolve::ShownList;
+use crate::resolve::{LEVELS_MAX, ShownList};
 use crate::rights::Act;
 use crate::seen;
 use crate::service::ImapService;
@@ -230,8 +230,9 @@ async fn report_with_more(
             let owner = visible.owner_of(entry.id).map(|owner| &owner.account);
             let reading = seen::reading(session.login()?, owner, entry.id);
             match status::report(session, tag, (entry, reading), &head, &returns.status).await {
-                // RFC 5819 §2: a STATUS response may be left out. The client gets the list.
-                Ok(()) | Err(Failure::Store(StoreError::TooManyOpen)) => {}
+                // RFC 5819 §2: a STATUS response may be left out. The client gets the list. The
+                // owner may have deleted the mailbox meanwhile.
+                Ok(()) | Err(Failure::Store(StoreError::TooManyOpen | StoreError::NoMailbox(_))) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -333,6 +334,8 @@ pub(super) const HEAVY_STEPS: u64 = 40_000_000;
 /// themselves. Ordinary accounts have a few. 10,000 names of 32 levels without a common parent
 /// would have 310,000, and each takes up to 1 KiB.
 pub(super) const DERIVED_MAX: usize = 50_000;
+// Levels of mailboxes of others leave room for those of the user.
+const _: () = assert!(LEVELS_MAX < DERIVED_MAX);
 
 /// Bytes of a name at most, as far as it matters for the thread that frees them.
 pub(super) const NAME_BYTES: usize = 1024;

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use posthaste_directory::{ANNOTATION_BYTES_MAX, Annotated, AnnotationError, Annotations, Entry};
+use posthaste_filter::SCRIPT_ENTRY;
 use posthaste_imap_codec::command::SpecialUse as Use;
 use posthaste_imap_codec::response::{Code, Untagged};
 use posthaste_imap_codec::{Annotation, Depth, EntryName, MailboxArg, MetadataCode, Tag};
@@ -155,6 +156,11 @@ async fn set_of_others(
 ) -> Result<(), Failure> {
     if entries.iter().any(|entry| is(&entry.name, special_use::ENTRY)) {
         return Err(Reply::no(Code::UseAttr, "Mailboxes of others have no special use").into());
+    }
+    if entries.iter().any(|entry| is(&entry.name, SCRIPT_ENTRY)) {
+        // RFC 6785: the script acts as the owner. It may send mail, and file messages into the
+        // owner's other mailboxes. No right that is for this mailbox alone gives that.
+        found.permit(Act::Administer)?;
     }
     let (service, account) = (asker.service, asker.login.id);
     let of = Annotated::Mailbox(found.entry.id);

@@ -19,7 +19,7 @@ use super::urlauth::UrlSource;
 use crate::annotate::reader::AnnotationReader;
 use crate::own::Own;
 use crate::reply::{Failure, Reply};
-use crate::rights::{Act, permitted};
+use crate::rights::{Act, permitted, shows_uids};
 use crate::seen;
 use crate::service::ImapService;
 use crate::session::{Ctx, Session, logged_in};
@@ -55,7 +55,7 @@ pub(super) async fn run(
     // An account that is over its quota may still make a message smaller.
     let _reserved = match more == Usage::default() {
         true => None,
-        false => Some(reserve_quota(&mut ctx, tag, &owner, more).await?),
+        false => Some(reserve_quota(&mut ctx, tag, (&owner, rights), more).await?),
     };
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
@@ -81,8 +81,10 @@ pub(super) async fn run(
     happened(&mut ctx, tag, &target, (&owner, Cause::Append, uids)).await?;
     let reply = done_without(replaced.copied.left_out.len());
     // RFC 8508 §4.3: APPENDUID precedes the EXPUNGE.
-    let code = Code::AppendUid(validity, UidRanges::from(uids));
-    ctx.wire.say_code(code, "The new message is stored");
+    if shows_uids(rights) {
+        let code = Code::AppendUid(validity, UidRanges::from(uids));
+        ctx.wire.say_code(code, "The new message is stored");
+    }
     ctx.announce(tag, Numbers::Free, Own::Expunged(&replaced.expunged.uids)).await?;
     if ctx.enabled.qresync {
         return Ok(reply.with(Code::HighestModSeq(ctx.selected.synchronised_to())));

@@ -6,7 +6,7 @@ use posthaste_directory::{Account, Reading};
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::{ListAttribute, ListData, StatusValue, Untagged};
 use posthaste_mail_model::{MailboxId, MailboxName, ModSeq, Uid};
-use posthaste_store::{Counts, MailboxEntry, MailboxList, MailboxNews};
+use posthaste_store::{Counts, MailboxEntry, MailboxList, MailboxNews, StoreError};
 
 use super::group::{Events, events_of};
 use super::names::Differences;
@@ -118,6 +118,7 @@ impl Notify {
             for (&(entry, events), head) in batch.iter().zip(heads) {
                 let Some(head) = head else { continue };
                 let counts = self.counts_of(to, entry.id, events, head.counts).await?;
+                let Some(counts) = counts else { continue };
                 let (uid_next, modseq) = (head.uid_next, head.modseq);
                 report_status(to, events, &StatusValues { entry, counts, uid_next, modseq, messages: true });
                 to.wire.relieve().await?;
@@ -193,6 +194,7 @@ impl Notify {
             let events = self.events(&entry.name);
             if events.messages && messages || events.flags {
                 let counts = self.counts_of(to, entry.id, events, counts).await?;
+                let Some(counts) = counts else { continue };
                 report_status(
                     to,
                     events,
@@ -249,25 +251,29 @@ impl Notify {
     }
 
     /// The counts of a mailbox, with the messages of another account's that the user has not seen.
+    /// `None` if its owner has deleted it meanwhile.
     async fn counts_of(
         &self,
         to: &mut Listener<'_>,
         mailbox: MailboxId,
         events: Events,
         counts: Counts,
-    ) -> Result<Counts, Failure> {
+    ) -> Result<Option<Counts>, Failure> {
         let Some(owner) = self.others.as_ref().and_then(|others| others.account_of(mailbox)) else {
-            return Ok(counts);
+            return Ok(Some(counts));
         };
         if !events.flags {
-            return Ok(counts);
+            return Ok(Some(counts));
         }
         let reading = Reading { owner, mailbox, reader: to.login.id };
         // Boxed: few sessions follow others.
         let threads = Threads { service: to.service, account: to.login.id };
         let counting = Box::pin(seen::unseen(threads, reading, counts.messages));
-        let unseen = to.work(counting).await?;
-        Ok(Counts { unseen, ..counts })
+        match to.work(counting).await {
+            Ok(unseen) => Ok(Some(Counts { unseen, ..counts })),
+            Err(Failure::Store(StoreError::NoMailbox(_))) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether STATUS may report a mailbox.

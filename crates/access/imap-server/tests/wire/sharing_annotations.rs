@@ -88,6 +88,26 @@ fn annotations_need_l_and_one_right_more() {
     ));
 }
 
+/// RFC 6785: the script acts as the owner, and not within the rights of those who set flags.
+#[test]
+fn the_script_of_a_mailbox_is_set_by_those_who_administer_it() {
+    let server = server("lrswiptexn");
+    let mut bo = server.login_as(BO);
+    bo.run(&format!(
+        r#"
+        C: a SETMETADATA {SHARED} (/shared/imapsieve/script "forward")
+        S: a NO [NOPERM] You lack the right a in this mailbox
+        C: b SETMETADATA {SHARED} (/shared/comment "x" /SHARED/ImapSieve/Script NIL)
+        S: b NO [NOPERM] …
+        C: c GETMETADATA {SHARED} (/shared/comment /shared/imapsieve/script)
+        S: * METADATA {SHARED} (/shared/comment NIL /shared/imapsieve/script NIL)
+        S: c OK …
+        "#
+    ));
+    server.grant(USER, "P", BO, "lwa");
+    bo.run(&format!("C: d SETMETADATA {SHARED} (/shared/imapsieve/script \"mark\")\nS: d OK …"));
+}
+
 /// RFC 5464 §4.3: all of it or nothing, also where the two scopes are two accounts' records.
 #[test]
 fn a_value_for_both_scopes_is_set_in_both_or_in_neither() {

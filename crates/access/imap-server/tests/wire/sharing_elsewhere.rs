@@ -1,7 +1,10 @@
 //! Mailboxes of others that are not selected: ESEARCH IN, CATENATE and NOTIFY.
 
+use posthaste_directory::{NewAccount, Reading};
+use posthaste_mail_model::{MailboxName, NumSet};
 use posthaste_testkit::Wire;
 
+use crate::gate::Gate;
 use crate::harness::{USER, fetch_text, literal};
 use crate::sharing::{BO, SHARED, server};
 
@@ -179,4 +182,50 @@ fn personal_are_ones_own_mailboxes_and_subscribed_those_of_others_too() {
     server.put("P", MESSAGE);
     subscribed.expect(r#"* STATUS "Other Users/ana@example.org/P" (UIDVALIDITY … UIDNEXT 5 MESSAGES 4)"#);
     personal.run("C: c NOOP\nS: c OK …");
+}
+
+/// An owner may delete a mailbox while its messages are counted for another user.
+#[test]
+fn a_mailbox_of_others_that_is_deleted_meanwhile_ends_no_list_and_no_session() {
+    let (server, gate) = Gate::server();
+    server.add_account(BO, NewAccount::default());
+    let ((store, directory), (reader, _)) = (server.behind(), server.mailbox(BO, "INBOX"));
+    for name in ["P", "Q"] {
+        server.make_mailbox(name);
+        server.put(name, MESSAGE);
+        server.grant(USER, name, BO, "lr");
+        let (owner, mailbox) = server.mailbox(USER, name);
+        let reading = Reading { owner, mailbox, reader };
+        server.wait(directory.seen().set(reading, &NumSet::range(1, 1), true)).expect("a flag that is set");
+    }
+    let delete = |name: &str| {
+        let (owner, _) = server.mailbox(USER, name);
+        let name = MailboxName::new(name).expect("a name");
+        server.wait(store.delete(owner, &name)).expect("a mailbox that is deleted");
+    };
+    let mut bo = server.login_as(BO);
+    gate.set_seen_open(false);
+    bo.send(b"a LIST \"\" \"Other Users/*\" RETURN (STATUS (UNSEEN))\r\n");
+    bo.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+    delete("P");
+    gate.set_seen_open(true);
+    bo.skip_to("* STATUS \"Other Users/ana@example.org/Q\" (UNSEEN 0)");
+    bo.skip_to("a OK …");
+    let mailboxes = "\"Other Users/ana@example.org/Q\" INBOX";
+    bo.send(
+        format!("b NOTIFY SET (MAILBOXES ({mailboxes}) (MessageNew MessageExpunge FlagChange))\r\n")
+            .as_bytes(),
+    );
+    bo.skip_to("b OK …");
+    bo.send(b"c IDLE\r\n");
+    bo.skip_to("+ idling");
+    gate.set_seen_open(false);
+    server.put("Q", MESSAGE);
+    bo.skip_to("* OK [INPROGRESS (\"c\" NIL NIL)] Working");
+    delete("Q");
+    gate.set_seen_open(true);
+    server.login_as(BO).run("C: a APPEND INBOX {3+}\nC: xy\nS~ a OK …");
+    bo.skip_to("* STATUS INBOX (UIDVALIDITY … UIDNEXT 2 MESSAGES 1 …)");
+    bo.send(b"DONE\r\n");
+    bo.skip_to("c OK …");
 }

@@ -1,7 +1,7 @@
 //! Isolation. Without rights, each command treats a mailbox of another account as one that does not
 //! exist. It treats an account that shares nothing as an unknown account.
 
-use posthaste_directory::NewAccount;
+use posthaste_directory::{AccountChange, NewAccount};
 use posthaste_mail_model::{AccountId, Id, MailboxId};
 use posthaste_testkit::Wire;
 
@@ -185,6 +185,8 @@ fn each_command_needs_its_right() {
         ("GETMETADATA @ (/shared/comment)", "rswip"),
         ("SETMETADATA @ (/private/comment \"x\")", "rswip"),
         ("SETMETADATA @ (/shared/comment \"x\")", "w"),
+        // RFC 6785: the script acts as the owner. It needs `w` and `a`.
+        ("SETMETADATA @ (/shared/imapsieve/script \"x\")", ""),
         ("GETQUOTAROOT @", "r"),
         ("CREATE @/below", "k"),
         // Last, since it succeeds once.
@@ -209,6 +211,60 @@ fn each_command_needs_its_right() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// GETQUOTAROOT needs `r`. A refusal for lack of room has no numbers without it.
+#[test]
+fn a_full_account_shows_its_usage_only_with_the_right_to_read() {
+    let server = server();
+    server.limit(AccountChange { quota_messages: Some(Some(1)), ..AccountChange::default() });
+    let mut wire = bo(&server);
+    let adding = ["APPEND @ {41000}", "APPEND @ {4+}\r\nx\r\n", "COPY 1 @", "REPLACE 1 @ {4+}\r\nx\r\n"];
+    let mut with = |rights: &str| {
+        server.grant(USER, "Box", BO, rights);
+        adding.map(|command| answer(&mut wire, &with_names(command)).join("; "))
+    };
+    let refusal = "q NO [OVERQUOTA] The account of this mailbox has no room for that";
+    assert_eq!(with("i"), [refusal; 4]);
+    assert_eq!(with("liswtexk"), [refusal; 4]);
+    for answers in with("ir") {
+        assert!(answers.contains("1 of its 1 messages"), "{answers}");
+    }
+}
+
+/// RFC 4315 §5: UIDs say how many messages have come.
+#[test]
+fn uids_of_new_messages_are_for_those_who_may_read_the_mailbox() {
+    let server = server();
+    let mut wire = bo(&server);
+    for (rights, shown) in [("i", false), ("liswtexk", false), ("ir", true)] {
+        server.grant(USER, "Box", BO, rights);
+        for command in ["APPEND @ {4+}\r\nx\r\n", "COPY 1 @", "MOVE 1 @", "REPLACE 1 @ {4+}\r\nx\r\n"] {
+            // MOVE and REPLACE take one away.
+            answer(&mut wire, "APPEND INBOX {4+}\r\nx\r\n");
+            let answers = answer(&mut wire, &with_names(command));
+            assert!(answers.last().is_some_and(|last| last.starts_with("q OK")), "{command}: {answers:?}");
+            let is_shown = answers.iter().any(|line| line.contains("UID "));
+            assert_eq!(is_shown, shown, "{command} with {rights}: {answers:?}");
+        }
+    }
+}
+
+/// LIST shows a bounded number of levels that are not mailboxes.
+#[test]
+fn deep_names_of_one_user_do_not_fill_the_list_of_another() {
+    let server = server();
+    let mut ana = server.login();
+    for n in 10..40 {
+        let name = format!("{n}{}", "/x".repeat(29));
+        answer(&mut ana, &format!("CREATE {name}"));
+        server.grant(USER, &name, BO, "lr");
+    }
+    server.grant("cy@example.org", "INBOX", BO, "lr");
+    let listed = answer(&mut server.login_as(BO), "LIST \"\" \"Other Users/*\"");
+    let deep = listed.iter().filter(|line| line.contains("/x")).count();
+    assert!((5..20).contains(&deep), "{deep}");
+    assert!(listed.iter().any(|line| line.contains("cy@example.org/INBOX")), "{listed:?}");
 }
 
 fn with_names(command: &str) -> String {

@@ -111,6 +111,22 @@ fn urls_expire_and_a_removed_account_has_none() {
     assert_eq!(fetched(&mut bo, &url), None);
 }
 
+/// A command may name a thousand URLs. Its time does not show what exists.
+#[test]
+fn a_refused_url_reads_as_much_whatever_does_not_exist() {
+    let (server, faulty) = Server::start_faulty();
+    let mut ana = server.with_message(MESSAGE);
+    let url = authorise(&mut ana, &format!("{ANA}/INBOX/;UID=1;URLAUTH=authuser"));
+    let mut bo = server.login_as_new("bo@example.org");
+    assert!(fetched(&mut bo, &url).is_some());
+    // Another message, a mailbox without authorised URLs, one that is not there, another account.
+    for (from, to) in [("UID=1", "UID=2"), ("INBOX", "Sent"), ("INBOX", "Nowhere"), ("ana%40", "cy%40")] {
+        faulty.reads_of("");
+        assert_eq!(fetched(&mut bo, &url.replace(from, to)), None, "{to}");
+        assert_eq!(faulty.reads_of("urlauth/").len(), 1, "{to}");
+    }
+}
+
 /// The host may be the domain of the user, who then is named without it.
 #[test]
 fn a_url_may_name_its_user_as_people_write_addresses() {

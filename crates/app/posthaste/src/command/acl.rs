@@ -47,7 +47,9 @@ async fn set(
     change: impl Fn(Rights) -> Rights,
 ) -> Result<()> {
     opened.directory.acls().set_rights(owner, entry.id, who, change).await.map_err(|error| match error {
-        AclError::TooMany | AclError::TooManyInAll => Failure::Usage(error.to_string()),
+        AclError::TooMany | AclError::TooManyInAll | AclError::TooManyNamed => {
+            Failure::Usage(error.to_string())
+        }
         AclError::Directory(error) => error.into(),
     })
 }

@@ -23,7 +23,7 @@ use posthaste_imap_codec::{
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, NumSet, Rights, Uid};
 use posthaste_mime_summary::{self as mime, Encoding, FieldMask, SummaryRef, decode_transfer};
 use posthaste_net::on_compute_thread_with;
-use posthaste_sharing::{Namespace, owner_of};
+use posthaste_sharing::{NO_MAILBOX, Namespace, find_mailbox};
 use posthaste_store::{MailboxEntry, Place, StoreError};
 
 use crate::deliver::Delivery;
@@ -226,14 +226,17 @@ impl Delivery {
             return Err(refused());
         }
         let rump = ImapUrl::rump(text).ok_or_else(refused)?;
-        let owner = self.user_of_url(reader, server).await?;
-        let owner = owner.filter(|owner| !owner.disabled).ok_or_else(refused)?;
-        let mailbox = match self.mailbox_of_url(owner.id, None, url).await {
-            Err(UrlRefusal::Bad(_)) => return Err(refused()),
-            found => found?,
+        let owner = self.user_of_url(reader, server).await?.filter(|owner| !owner.disabled);
+        // As much is read and hashed if the account or the mailbox does not exist. A command may
+        // name a thousand URLs, so its time would show it.
+        let account = owner.as_ref().map_or(reader.account.id, |owner| owner.id);
+        let found = match self.mailbox_of_url(account, None, url).await {
+            Err(UrlRefusal::Bad(_)) => None,
+            found => Some(found?),
         };
-        let key = self.directory().url_keys().get(owner.id, mailbox).await?.ok_or_else(refused)?;
-        if key.proves(rump, &proof.token) { Ok(mailbox) } else { Err(refused()) }
+        let (mailbox, keys) = (found.unwrap_or(NO_MAILBOX), self.directory().url_keys());
+        let is_proved = keys.prove(account, mailbox, rump, &proof.token).await?;
+        found.filter(|_| is_proved && owner.is_some()).ok_or_else(refused)
     }
 
     /// The account that an absolute URL names, if it is of this server. A user without a domain may
@@ -270,15 +273,9 @@ impl Delivery {
         if shown.is_among(&*self.store().list(reader.account.id).await?) {
             return self.mailbox_of_url(reader.account.id, None, url).await;
         }
-        let owner = owner_of(self.directory(), &shown).await?;
-        let (Some(owner), Some(name)) = (owner, &shown.name) else { return Err(no_such_mailbox()) };
-        let list = self.store().list(owner.id).await?;
-        let entry = list.find(name).ok_or_else(no_such_mailbox)?;
-        let acl = self.directory().acls().get(owner.id, entry.id).await?;
-        if owner.id == reader.account.id || !acl.rights_of(&reader.account.name).contains(Rights::READ) {
-            return Err(no_such_mailbox());
-        }
-        of_validity(entry, url)
+        let found = find_mailbox(self.directory(), self.store(), reader.account, &shown).await?;
+        let found = found.filter(|found| found.rights.contains(Rights::READ));
+        of_validity(&found.ok_or_else(no_such_mailbox)?.entry, url)
     }
 
     /// A mailbox of the account's own list.

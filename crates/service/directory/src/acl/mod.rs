@@ -7,6 +7,7 @@
 //! | `grant/<hash of an identifier>/<account id>` | the account's name. Its mailboxes may have lists that name the identifier |
 //! | `sharing/of/<account id>` | how many entries the account's lists have; its version counts their changes |
 //! | `sharing/changes` | empty: its version counts the changes of all lists |
+//! | `sharing/named/<account id>` | how many `grant` records a user has caused |
 //!
 //! A list is named by the mailbox's id, so it stays with a mailbox that gets another name. A
 //! `grant` is written before the list that it refers to, and stays when the list changes. So it may
@@ -22,6 +23,7 @@ mod changes;
 mod copy;
 mod keys;
 mod list;
+mod named;
 mod read;
 
 use std::collections::HashSet;
@@ -50,6 +52,9 @@ pub const ACL_ENTRIES_MAX: usize = 200;
 /// Entries at most in all lists of one account. Each account that sees one of its mailboxes reads
 /// them all after each change of one of them: some MB, and some ten milliseconds.
 pub const ACCOUNT_ENTRIES_MAX: usize = 20_000;
+/// Accounts that a user names in lists at most, in all mailboxes and one after another. Each has
+/// a record that stays.
+pub const NAMED_MAX: u64 = 100_000;
 /// Accounts whose mailboxes one account is shown at most. Without a limit, many who share a mailbox
 /// with everybody would slow down each LIST.
 pub const SHARING_ACCOUNTS_MAX: usize = 1_000;
@@ -65,6 +70,9 @@ pub enum AclError {
         "the access control lists of an account have at most {ACCOUNT_ENTRIES_MAX} entries in all: remove some first"
     )]
     TooManyInAll,
+    /// Over [`NAMED_MAX`].
+    #[error("a user gives rights to at most {NAMED_MAX} accounts; those that have lost them count as well")]
+    TooManyNamed,
     /// The store, or a record.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -169,22 +177,35 @@ impl Acls {
         identifier: &Identifier,
         rights: impl Fn(Rights) -> Rights,
     ) -> Result<(), AclError> {
-        self.change(owner, mailbox, |acl| acl.set(identifier, rights(acl.get(identifier)))).await
+        self.change(owner, mailbox, None, |acl| acl.set(identifier, rights(acl.get(identifier)))).await
+    }
+
+    /// [`Self::set_rights`] by a user, who need not be the owner, within [`NAMED_MAX`].
+    pub async fn set_rights_by(
+        &self,
+        (by, owner): (AccountId, &Account),
+        mailbox: MailboxId,
+        identifier: &Identifier,
+        rights: impl Fn(Rights) -> Rights,
+    ) -> Result<(), AclError> {
+        self.change(owner, mailbox, Some(by), |acl| acl.set(identifier, rights(acl.get(identifier)))).await
     }
 
     /// Gives a mailbox the list of another one of its account, if there is room for it.
     #[boxed]
     pub async fn inherit(&self, owner: &Account, mailbox: MailboxId, acl: &Acl) -> Result<()> {
-        match self.change(owner, mailbox, |own| *own = acl.clone()).await {
-            Ok(()) | Err(AclError::TooMany | AclError::TooManyInAll) => Ok(()),
+        match self.change(owner, mailbox, None, |own| *own = acl.clone()).await {
+            Ok(()) | Err(AclError::TooMany | AclError::TooManyInAll | AclError::TooManyNamed) => Ok(()),
             Err(AclError::Directory(error)) => Err(error),
         }
     }
 
+    /// Changes a list. Accounts that it did not name count for this user.
     async fn change(
         &self,
         owner: &Account,
         mailbox: MailboxId,
+        by: Option<AccountId>,
         change: impl Fn(&mut Acl),
     ) -> Result<(), AclError> {
         let key = key(owner.id, mailbox);
@@ -201,7 +222,7 @@ impl Acls {
             }
             self.check_entries(owner, &old, &new).await?;
             for who in new.named_beside(&old) {
-                self.ensure(grant(who, owner)?).await?;
+                self.ensure(grant(who, owner)?, by).await?;
             }
             // A list without entries is kept, too: removed and made again, it would have a version
             // that someone else has read before.
@@ -227,19 +248,25 @@ impl Acls {
         }
     }
 
-    /// Writes a record unless it has this value already.
-    async fn ensure(&self, (key, value): (String, Bytes)) -> Result<()> {
+    /// Writes a record unless it has this value already. A new one counts for the user.
+    async fn ensure(&self, (key, value): (String, Bytes), by: Option<AccountId>) -> Result<(), AclError> {
         for _ in 0..TRIES {
             let entry = self.records.entry(&key).await?;
             if entry.as_ref().is_some_and(|entry| entry.value == value) {
                 return Ok(());
+            }
+            if entry.is_none()
+                && let Some(by) = by
+                && !named::count_one(self.records.engine(), by).await?
+            {
+                return Err(AclError::TooManyNamed);
             }
             let expected = entry.map_or(0, |entry| entry.version);
             if self.records.put(key.clone(), expected, Some(value.clone())).await? == CommitOutcome::Done {
                 return Ok(());
             }
         }
-        Err(DirectoryError::Busy(key))
+        Err(DirectoryError::Busy(key).into())
     }
 
     /// Removes the list of a mailbox that was deleted.
@@ -324,14 +351,15 @@ impl Acls {
             let Some(owner) = Stored::find(self.records.engine(), name).await? else { continue };
             for (mailbox, acl) in self.all(owner.account.id).await? {
                 if acl.named().any(|named| *named == who) {
-                    let outcome = self.change(&owner.account, mailbox, |acl| acl.forget(&who)).await;
+                    let outcome = self.change(&owner.account, mailbox, None, |acl| acl.forget(&who)).await;
                     outcome.or_else(|error| match error {
-                        AclError::TooMany | AclError::TooManyInAll => Ok(()),
+                        AclError::TooMany | AclError::TooManyInAll | AclError::TooManyNamed => Ok(()),
                         AclError::Directory(error) => Err(error),
                     })?;
                 }
             }
         }
+        named::forget(self.records.engine(), account.id).await?;
         self.remove_all(account.id).await
     }
 

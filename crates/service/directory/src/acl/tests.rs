@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use posthaste_store::{DirectoryEntry, TargetIds};
+use posthaste_store::{CopiedRecords, DirectoryEntry, TargetIds};
 
 use super::*;
 use crate::directory::Directory;
@@ -151,6 +151,37 @@ async fn lists_go_along_to_another_store() {
     assert_eq!(seen(&there, &bo).await, "eve@example.org 7 lr");
 }
 
+/// A backup may be forged.
+#[tokio::test]
+async fn lists_of_a_backup_are_those_that_their_owner_could_make() {
+    let ((_, here), (_, there)) = (directory(), directory());
+    let ana = add(&here, "ana@example.org", "pencil").await;
+    set(&here, &ana, 1, "bo@example.org", "lr").await;
+    set(&here, &ana, 1, "anyone", "l").await;
+    set(&here, &ana, 2, "anyone", "lr").await;
+    let mut long = Acl::default();
+    for n in 0..=ACL_ENTRIES_MAX {
+        long.set(&Identifier::parse(&format!("u{n}@example.org")).unwrap(), Rights::LOOKUP);
+    }
+    let name = key(ana.id, mailbox(3));
+    let long = Some(long.print(&name).unwrap());
+    here.records.put(name, 0, long).await.unwrap();
+    let bo = add(&there, "bo@example.org", "pencil").await;
+    let cy = add(&there, "cy@example.org", "pencil").await;
+    let eve = add(&there, "eve@example.org", "pencil").await;
+    let ids = (1..4).map(|n| (mailbox(n), mailbox(n)));
+    let places = TargetIds::with_ids(eve.id, ids.collect());
+    let copy = async |records| {
+        let places = TargetIds { records, ..places.clone() };
+        copy_acls(here.records.engine(), &ana, there.records.engine(), &eve.name, &places).await.unwrap()
+    };
+    assert_eq!(copy(CopiedRecords::OfListedAndOwn).await, ACL_ENTRIES_MAX + 3);
+    assert_eq!(seen(&there, &bo).await, "eve@example.org 1 lr");
+    assert!(there.acls().sharers(&cy).await.unwrap().is_empty());
+    assert_eq!(copy(CopiedRecords::OfListed).await, ACL_ENTRIES_MAX + 1);
+    assert_eq!(seen(&there, &cy).await, "eve@example.org 1 l; eve@example.org 2 lr");
+}
+
 /// The store fails between the list and the count: the client gets an error, and tries again.
 #[tokio::test]
 async fn a_change_made_again_is_counted_if_it_was_not() {
@@ -240,4 +271,31 @@ fn a_record_says_without_its_list_what_the_list_says() {
         assert!(read::rights_in(&entry(json), "ana@example.org").is_err(), "{json}");
         assert!(read::count_in(&entry(json)).is_err(), "{json}");
     }
+}
+
+/// The record of each account that was named stays.
+#[tokio::test]
+async fn a_user_names_a_bounded_number_of_accounts() {
+    let (records, directory) = directory();
+    let ana = add(&directory, "ana@example.org", "pencil").await;
+    let bo = add(&directory, "bo@example.org", "pencil").await;
+    let name = format!("sharing/named/{}", bo.id);
+    records.put(&name, format!(r#"{{"v":1,"grants":{}}}"#, NAMED_MAX - 2).into());
+    let set_by_bo = async |n: u64, letters| {
+        let who = Identifier::parse(&format!("u{n}@example.org")).unwrap();
+        directory.acls().set_rights_by((bo.id, &ana), mailbox(1), &who, |_| rights(letters)).await
+    };
+    // One after another: the list has one entry at most.
+    for n in 1..=2 {
+        set_by_bo(n, "lr").await.unwrap();
+        set_by_bo(n, "").await.unwrap();
+    }
+    let refused = set_by_bo(3, "lr").await;
+    assert!(matches!(refused, Err(AclError::TooManyNamed)), "{refused:?}");
+    // One that was named before, and the owner, whom this does not limit.
+    set_by_bo(1, "lr").await.unwrap();
+    let who = Identifier::parse("u3@example.org").unwrap();
+    directory.acls().set_rights_by((ana.id, &ana), mailbox(1), &who, |_| rights("l")).await.unwrap();
+    directory.remove("bo@example.org").await.unwrap();
+    assert!(directory.acls().records.entry(&name).await.unwrap().is_none());
 }

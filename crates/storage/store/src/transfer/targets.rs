@@ -16,6 +16,7 @@ pub enum CopiedRecords {
     /// about a mailbox of somebody else.
     OfListed,
     /// The same, without what other accounts keep about the mailboxes: it would count for them.
+    /// Rights for everybody stay out, too.
     OfListedAndOwn,
 }
 

@@ -359,7 +359,15 @@ impl RestoreJob {
         copy_journals(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_annotations(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
         copy_seen(&*self.ends.from, wanted.account.id, &*self.ends.to, &places).await?;
-        copy_acls(&*self.ends.from, &wanted.account, &*self.ends.to, &wanted.name, &places).await?;
+        let (from, to) = (&*self.ends.from, &*self.ends.to);
+        let entries_left_out = copy_acls(from, &wanted.account, to, &wanted.name, &places).await?;
+        if entries_left_out > 0 {
+            println!(
+                "{}: {entries_left_out} entries of access control lists were left out, as they give everybody rights or \
+                 are too many; `posthaste acl set` makes new ones",
+                wanted.name
+            );
+        }
         let transfer = self.ends.transfer().to_targets(places).leaving_out_damage().verified_by(VERIFIER);
         transfer.copy(wanted.account.id, &mut |n| bar.inc(n)).await?;
         let faults = transfer.audit(wanted.account.id, Compare::All, &mut |n| bar.inc(n)).await?;

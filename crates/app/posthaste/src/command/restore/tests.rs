@@ -438,6 +438,23 @@ async fn one_account_brings_no_domain_no_secret_and_no_right_over_others() {
     assert!(!account(&store, MALLORY).await.sets_quotas);
 }
 
+/// SETACL refuses such entries to users.
+#[tokio::test]
+async fn one_account_shares_nothing_with_everybody() {
+    let place = Place::new();
+    let (store, backup) = (place.store(), place.backup());
+    let (mallory, mailbox) = (add(&backup, MALLORY).await.id, MailboxId(ids::new_id().unwrap()));
+    inbox(&backup, mallory, mailbox).await;
+    let list = format!(r#"{{"v":1,"entries":{{"anyone":"lr","{VICTIM}":"lr"}}}}"#);
+    record(&backup, &format!("acl/{mallory}/{mailbox}"), &list).await;
+    let (victim, other) = (add(&store, VICTIM).await, add(&store, "other@example.org").await);
+    drop((store, backup));
+    place.restore(Some(MALLORY)).await.unwrap();
+    let there = directory(&place.store());
+    assert_eq!(there.acls().sharers(&victim).await.unwrap().len(), 1);
+    assert!(there.acls().sharers(&other).await.unwrap().is_empty());
+}
+
 /// The oldest account of a domain may get the mail of its postmaster.
 #[tokio::test]
 async fn one_account_is_not_older_than_those_of_the_store() {
