@@ -62,6 +62,15 @@ impl Driver {
         }
     }
 
+    /// TLS has started. RFC 3207 §4.2: a login before it does not count any more. So its account
+    /// may have another session, and the client has the time of a newcomer.
+    pub(super) fn end_login(&mut self) {
+        if self.lease.take().is_some() {
+            self.connection.belongs_to_nobody();
+            self.message_due = self.connection.clock().now() + self.service.options.begin_within;
+        }
+    }
+
     fn print_challenge(&mut self, challenge: &[u8]) {
         self.replies.extend_from_slice(b"334 ");
         self.replies.extend_from_slice(BASE64.encode(challenge).as_bytes());

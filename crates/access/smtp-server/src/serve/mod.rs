@@ -254,6 +254,7 @@ impl Driver {
         self.say(reply);
         self.flush().await?;
         self.connection.start_tls(&certificates, self.service.options.tls_within).await?;
+        self.end_login();
         let channel = channel::channel(&self.service.options, &self.connection);
         let mechanisms = sasl::mechanisms(&self.service.directory, &channel);
         self.session.tls_started(self.connection.tls(), mechanisms);

@@ -69,6 +69,23 @@ async fn an_account_has_so_many_sessions() {
     second.play("C: MAIL FROM:<ana@example.org>\nS: 530 5.7.0 Log in first").await;
 }
 
+/// The session that it had before TLS counted for its account as well.
+#[tokio::test]
+async fn a_login_before_starttls_leaves_its_session_to_the_next_one() {
+    let server = setup(AccountLimits { connections: 1, ..AccountLimits::default() }).start().await;
+    let login = format!("C: AUTH PLAIN {ANA}\nS: 235 2.7.0 Logged in");
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nC: EHLO me").await;
+    while !client.line().await.starts_with("250 ") {}
+    client.play(&login).await;
+    client.play("C: STARTTLS\nS: 220 2.0.0 Begin TLS").await;
+    let mut client = client.handshake(server.certificates.leaf()).await;
+    client.play("C: EHLO me").await;
+    while !client.line().await.starts_with("250 ") {}
+    client.play("C: MAIL FROM:<ana@example.org>\nS: 530 5.7.0 Log in first").await;
+    client.play(&login).await;
+}
+
 #[tokio::test]
 async fn commands_over_the_rate_wait() {
     let setup = setup(AccountLimits { commands_per_minute: 2, ..AccountLimits::default() });
