@@ -30,6 +30,10 @@ use crate::grant::{By, Login};
 use crate::record::Stored;
 use crate::unix_time::now;
 
+/// Records that a round reads before other tasks run: some engines never wait for a read. Records
+/// have up to tens of KiB, and there may be one for each connection.
+const READS_AT_ONCE: usize = 16;
+
 /// The credential on which a login rests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
@@ -226,7 +230,7 @@ impl Leases {
     /// error is the first of those reads.
     #[boxed]
     pub async fn compare(&self, which: LeasesToCompare) -> Result<()> {
-        let (now, mut outcome) = (now(), Ok(()));
+        let (now, mut outcome, mut reads) = (now(), Ok(()), 0);
         for (key, grant) in self.held() {
             // Time changes no record.
             if key.has_ended(now) {
@@ -236,6 +240,10 @@ impl Leases {
             // Set before the read: a lease that is given meanwhile is compared again.
             if grant.compared.swap(true, Ordering::AcqRel) && which == LeasesToCompare::New {
                 continue;
+            }
+            reads += 1;
+            if usize::is_multiple_of(reads, READS_AT_ONCE) {
+                tokio::task::yield_now().await;
             }
             let stored = match Stored::find(&*self.engine, &grant.name()).await {
                 Ok(stored) => stored,
@@ -345,6 +353,29 @@ mod tests {
         directory.leases.compare(LeasesToCompare::All).await.unwrap_err();
         assert!(leases[8..].iter().all(Lease::is_ended));
         assert!(!leases[..8].iter().any(Lease::is_ended));
+    }
+
+    /// Ten thousand sessions were compared in one poll, and other tasks waited for all of them.
+    #[tokio::test]
+    async fn other_tasks_run_during_a_round() {
+        let (_, directory) = directory();
+        let account = add(&directory, "ana", "pencil").await;
+        let lease = |until| directory.lease(&Login { until: Some(until), ..by_password(&account) });
+        let of = |count: usize| (0..count as u64).map(|n| lease(u64::MAX - n)).collect::<Vec<_>>();
+        for (count, waits) in [(READS_AT_ONCE - 1, 0), (4 * READS_AT_ONCE, 4)] {
+            let leases = of(count);
+            let mut round = std::pin::pin!(directory.leases.compare(LeasesToCompare::All));
+            let mut waited = 0;
+            std::future::poll_fn(|cx| {
+                let polled = round.as_mut().poll(cx);
+                waited += usize::from(polled.is_pending());
+                polled
+            })
+            .await
+            .unwrap();
+            assert_eq!(waited, waits);
+            assert!(!leases.iter().any(Lease::is_ended));
+        }
     }
 
     #[tokio::test]
