@@ -161,6 +161,7 @@ impl Directory {
             })
             .await?;
         self.postmasters.accounts_changed();
+        self.leases.changed(changed.id);
         Ok(changed)
     }
 
@@ -169,12 +170,15 @@ impl Directory {
     #[boxed]
     pub async fn set_password(&self, name: &str, password: &Secret<String>) -> Result<Account> {
         let credentials = self.credentials(password).await?;
-        self.records
+        let changed = self
+            .records
             .update(name, |stored| {
                 stored.credentials = credentials.clone();
                 Arc::make_mut(&mut stored.account).password_changes += 1;
             })
-            .await
+            .await?;
+        self.leases.changed(changed.id);
+        Ok(changed)
     }
 
     /// Sends an account's mail on from now on, or no longer.

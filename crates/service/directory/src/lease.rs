@@ -6,8 +6,9 @@
 //! A session holds a [`Lease`] from its login on. One task per process
 //! ([`crate::Directory::watch_accounts`]) compares the accounts that have leases with their
 //! records, ends the leases that no longer hold, and renews the others. While the engine's epoch
-//! stays the same nothing can have changed, and a round costs one read of a number. On a cluster,
-//! which has no epoch, a round reads each account that has sessions, one after the other.
+//! stays the same no other process can have changed anything, and a round costs one read of a
+//! number. A change by this process is in no epoch: [`Leases::changed`]. On a cluster, which has no
+//! epoch, a round reads each account that has sessions, one after the other.
 //!
 //! Invariants: a lease is compared at least once after it was given. Its record may have
 //! changed between the login's read and the lease. No lock is held over a read.
@@ -197,6 +198,16 @@ impl Leases {
         Lease { ended: grant.ended.subscribe(), grant }
     }
 
+    /// This process has changed an account, such as by SETQUOTA. The next round compares its
+    /// leases.
+    pub fn changed(&self, account: AccountId) {
+        let all = self.given.lock();
+        let of_account = all.iter().filter(|(key, _)| key.account == account);
+        for grant in of_account.filter_map(|(_, grant)| grant.upgrade()) {
+            grant.compared.store(false, Ordering::Release);
+        }
+    }
+
     /// The leases that sessions hold; the others are forgotten.
     fn held(&self) -> Vec<(Key, Arc<Grant>)> {
         let mut all = self.given.lock();
@@ -353,6 +364,29 @@ mod tests {
         directory.leases.compare(LeasesToCompare::All).await.unwrap_err();
         assert!(leases[8..].iter().all(Lease::is_ended));
         assert!(!leases[..8].iter().any(Lease::is_ended));
+    }
+
+    /// SETQUOTA of an IMAP client: the epoch stays the same.
+    #[tokio::test]
+    async fn a_change_by_this_process_reaches_open_sessions() {
+        let (_, directory) = directory();
+        let account = add(&directory, "ana", "pencil").await;
+        let (lease, round) = (directory.lease(&by_password(&account)), LeasesToCompare::New);
+        directory.leases.compare(round).await.unwrap();
+        let quota = AccountChange { quota_bytes: Some(Some(5)), ..AccountChange::default() };
+        directory.set("ana", quota).await.unwrap();
+        directory.leases.compare(round).await.unwrap();
+        assert_eq!(lease.newer(&account).unwrap().quota_bytes, Some(5));
+        let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+        directory.set("ana", disable).await.unwrap();
+        directory.leases.compare(round).await.unwrap();
+        assert!(lease.is_ended());
+        let again = AccountChange { disabled: Some(false), ..AccountChange::default() };
+        let account = directory.set("ana", again).await.unwrap();
+        let lease = directory.lease(&by_password(&account));
+        directory.set_password("ana", &secret("pen")).await.unwrap();
+        directory.leases.compare(round).await.unwrap();
+        assert!(lease.is_ended());
     }
 
     /// Ten thousand sessions were compared in one poll, and other tasks waited for all of them.
