@@ -241,7 +241,7 @@ impl Leases {
     /// error is the first of those reads.
     #[boxed]
     pub async fn compare(&self, which: LeasesToCompare) -> Result<()> {
-        let (now, mut outcome, mut reads) = (now(), Ok(()), 0);
+        let (now, mut outcome, mut reads) = (now(), Ok(()), 0_usize);
         for (key, grant) in self.held() {
             // Time changes no record.
             if key.has_ended(now) {
@@ -253,7 +253,7 @@ impl Leases {
                 continue;
             }
             reads += 1;
-            if usize::is_multiple_of(reads, READS_AT_ONCE) {
+            if reads.is_multiple_of(READS_AT_ONCE) {
                 tokio::task::yield_now().await;
             }
             let stored = match Stored::find(&*self.engine, &grant.name()).await {
