@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 use posthaste_net::ClientCertificate;
 
 use crate::address::Address;
+use crate::certificate::print_fingerprint;
 use crate::directory::Directory;
 use crate::grant::{By, Client, Login};
 use crate::login_error::{LoginError, LoginFailure, enabled};
@@ -22,9 +23,7 @@ impl Directory {
     ) -> Result<Login, LoginError> {
         let mode = self.logins().certificates;
         let named = named(certificate, mode);
-        let key =
-            [authorization].into_iter().chain(named.iter().map(String::as_str)).find(|name| !name.is_empty());
-        let attempt = self.begin_attempt(client, key.unwrap_or_default());
+        let attempt = self.begin_attempt(client, &key_of(certificate, authorization, &named));
         let refused = |failure| Err(LoginError { failure, delay: attempt.delay });
         if attempt.refused {
             return refused(LoginFailure::TooMany);
@@ -53,6 +52,16 @@ impl Directory {
         // As those that began with a token end with it.
         let ends = certificate.ends.and_then(|ends| ends.duration_since(UNIX_EPOCH).ok());
         Ok(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(enabled(stored.account)?, by) })
+    }
+}
+
+/// The key under which failures of a certificate are counted. One that names nobody is counted by
+/// itself: with one key for all of them, failures of one would count for the others.
+fn key_of(certificate: &ClientCertificate, authorization: &str, named: &[String]) -> String {
+    let mut names = [authorization].into_iter().chain(named.iter().map(String::as_str));
+    match names.find(|name| !name.is_empty()) {
+        Some(name) => name.to_owned(),
+        None => format!("certificate {}", print_fingerprint(&certificate.fingerprint)),
     }
 }
 

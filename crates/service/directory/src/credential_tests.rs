@@ -409,6 +409,23 @@ async fn certificates_that_are_refused_are_throttled() {
     assert!(matches!(external(&directory, &shown(&[ANA], 2), "").await.unwrap_err(), LoginFailure::TooMany));
 }
 
+/// On loopback failures of one do not cause refusals for others.
+#[tokio::test]
+async fn a_certificate_that_names_nobody_is_throttled_by_itself() {
+    let (_, directory) = directory();
+    directory.set_logins(certificates(CertificateLogins::Listed));
+    add(&directory, ANA, "pencil").await;
+    directory.certificates().add(ANA, [9; 32]).await.unwrap();
+    let here = Client { address: IpAddr::V4(Ipv4Addr::LOCALHOST), service: Service::Imap };
+    let (stranger, hers) = (shown(&[], 1), shown(&[], 9));
+    for _ in 0..140 {
+        directory.login_by_certificate(&stranger, "", here).await.unwrap_err();
+    }
+    let refused = directory.login_by_certificate(&stranger, "", here).await.unwrap_err();
+    assert!(matches!(refused.failure, LoginFailure::TooMany), "{refused}");
+    assert_eq!(directory.login_by_certificate(&hers, "", here).await.unwrap().account.name, ANA);
+}
+
 /// Tokens are what they say: `name`, `expired`, `scope`, `down`.
 struct Words;
 
