@@ -42,11 +42,18 @@ pub fn save(dir: &Path, results: &Results) -> io::Result<()> {
 const UNFINISHED: &str = ".part";
 
 /// Replaces a file as a whole: whatever ends the program, the old or the new one is there.
+///
+/// The part beside it is always a new file. Another user who may write to the directory could have
+/// put a link there, and root would write to its target.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
     let mut beside = file.as_os_str().to_owned();
     beside.push(UNFINISHED);
-    let mut new = fs::File::create(&beside).map_err(named)?;
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
+        _ => {}
+    }
+    let mut new = fs::OpenOptions::new().write(true).create_new(true).open(&beside).map_err(named)?;
     new.write_all(bytes).and_then(|()| new.sync_all()).map_err(named)?;
     fs::rename(&beside, file).map_err(named)
 }
@@ -196,6 +203,19 @@ mod tests {
         fs::write(dir.path().join("x"), "y").unwrap();
         assert!(prepare(dir.path(), false).unwrap_err().to_string().contains("--force"));
         assert!(prepare(dir.path(), true).is_ok());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_part_is_not_followed() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let other = elsewhere.path().join("other");
+        fs::write(&other, "of root").unwrap();
+        std::os::unix::fs::symlink(&other, dir.path().join("results.json.part")).unwrap();
+        // A part alone does not make a directory one in use.
+        prepare(dir.path(), false).unwrap();
+        save(dir.path(), &Results::Run(Box::new(crate::sample::run("first", 1, 1.0)))).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of root");
+        assert!(!dir.path().join("results.json").is_symlink() && read(dir.path()).is_ok());
     }
 
     #[test]
