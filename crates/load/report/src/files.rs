@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use posthaste_load_results::{Offered, Results, RunResult, Summary};
+use posthaste_load_text::for_terminal;
 
 use crate::{csv, generators, html, markdown};
 
@@ -133,7 +134,7 @@ pub fn summary(run: &RunResult) -> String {
     for caveat in &run.caveats {
         text.push_str(&format!("note: {caveat}\n"));
     }
-    text
+    for_terminal(&text)
 }
 
 fn cost(run: &RunResult) -> String {
@@ -182,6 +183,15 @@ mod tests {
         let row = text.lines().find(|l| l.starts_with(&run.transactions[0].name)).unwrap();
         let cells: Vec<&str> = row.split_ascii_whitespace().collect();
         assert_eq!(cells[5..9], ["300008.84", "300154.88", "300154.88", "3600000.00"], "{row}");
+    }
+
+    #[test]
+    fn a_servers_words_do_not_move_the_cursor() {
+        let mut run = crate::sample::run("Posthaste", 90, 1.0);
+        run.caveats.push("login refused: \u{1b}[2J\u{1b}[1;1Hno errors".into());
+        let text = summary(&run);
+        assert!(text.contains("note: login refused: \\u{1b}[2J"), "{text}");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
 
     #[test]
