@@ -25,6 +25,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use failure::for_terminal;
+
 /// The whole program: reads the command line and does the command.
 pub fn run() -> ExitCode {
     closed_pipe::end_in_silence();
@@ -38,7 +40,7 @@ pub fn run() -> ExitCode {
         Err(failure) if failure.is_closed_pipe() => ExitCode::from(closed_pipe::EXIT_CODE),
         Err(failure) => {
             // If the reason cannot be printed, the exit code still reports a failure.
-            let _ = writeln!(std::io::stderr(), "posthaste: {failure}");
+            let _ = writeln!(std::io::stderr(), "posthaste: {}", for_terminal(&failure.to_string()));
             ExitCode::from(failure.exit_code())
         }
     }

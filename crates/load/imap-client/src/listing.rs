@@ -84,6 +84,13 @@ pub fn search(text: &[u8]) -> Vec<u32> {
     numbers
 }
 
+/// The numbers of `* ESEARCH … ALL 1:3,5` (RFC 4731 §3.1), lowest first, up to this many.
+pub fn esearch(text: &[u8], most: usize) -> Vec<u32> {
+    let mut words = text.split(|&b| b == b' ');
+    let all = words.by_ref().find(|w| *w == b"ALL").and_then(|_| words.next());
+    all.and_then(set).map(|set| set.iter().take(most).collect()).unwrap_or_default()
+}
+
 /// A set as a server writes it in a response code or VANISHED (no `*`): `4392:4400,5000`.
 pub fn set(text: &[u8]) -> Option<NumSet> {
     let mut ranges = Vec::new();
@@ -147,6 +154,9 @@ mod tests {
         assert_eq!(search(b"2 84000 (MODSEQ 9)"), [2, 84_000]);
         assert_eq!(search(b"1 x 123456789012 5x 30"), [1, 30]);
         assert_eq!(search(b""), [] as [u32; 0]);
+        assert_eq!(esearch(b"(TAG \"a1\") UID COUNT 3 ALL 1:2,5", 10), [1, 2, 5]);
+        assert_eq!(esearch(b"(TAG \"a1\") UID ALL 1:4294967295", 2), [1, 2]);
+        assert_eq!(esearch(b"(TAG \"a1\") UID COUNT 0", 10), [] as [u32; 0]);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod workload;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use posthaste_load_text::for_terminal;
 
 use failure::Failure;
 
@@ -124,11 +125,11 @@ fn main() -> ExitCode {
         Err(Failure::Undecided) => ExitCode::from(3),
         Err(Failure::Printed) => ExitCode::from(1),
         Err(Failure::Failed(what)) => {
-            eprintln!("posthaste-load: {what}");
+            eprintln!("posthaste-load: {}", for_terminal(&what));
             ExitCode::from(1)
         }
         Err(Failure::Usage(what)) => {
-            eprintln!("posthaste-load: {what}");
+            eprintln!("posthaste-load: {}", for_terminal(&what));
             ExitCode::from(2)
         }
     }

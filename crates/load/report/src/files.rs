@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use posthaste_load_results::{Offered, Results, RunResult, Summary};
+use posthaste_load_text::for_terminal;
 
 use crate::{csv, generators, html, markdown};
 
@@ -42,11 +43,18 @@ pub fn save(dir: &Path, results: &Results) -> io::Result<()> {
 const UNFINISHED: &str = ".part";
 
 /// Replaces a file as a whole: whatever ends the program, the old or the new one is there.
+///
+/// The part beside it is always a new file. Another user who may write to the directory could have
+/// put a link there, and root would write to its target.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
     let mut beside = file.as_os_str().to_owned();
     beside.push(UNFINISHED);
-    let mut new = fs::File::create(&beside).map_err(named)?;
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
+        _ => {}
+    }
+    let mut new = fs::OpenOptions::new().write(true).create_new(true).open(&beside).map_err(named)?;
     new.write_all(bytes).and_then(|()| new.sync_all()).map_err(named)?;
     fs::rename(&beside, file).map_err(named)
 }
@@ -126,7 +134,7 @@ pub fn summary(run: &RunResult) -> String {
     for caveat in &run.caveats {
         text.push_str(&format!("note: {caveat}\n"));
     }
-    text
+    for_terminal(&text)
 }
 
 fn cost(run: &RunResult) -> String {
@@ -178,6 +186,15 @@ mod tests {
     }
 
     #[test]
+    fn a_servers_words_do_not_move_the_cursor() {
+        let mut run = crate::sample::run("Posthaste", 90, 1.0);
+        run.caveats.push("login refused: \u{1b}[2J\u{1b}[1;1Hno errors".into());
+        let text = summary(&run);
+        assert!(text.contains("note: login refused: \\u{1b}[2J"), "{text}");
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
+
+    #[test]
     fn a_folder_without_a_result_is_named_with_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
         for place in [dir.path().to_owned(), dir.path().join("not-there")] {
@@ -196,6 +213,19 @@ mod tests {
         fs::write(dir.path().join("x"), "y").unwrap();
         assert!(prepare(dir.path(), false).unwrap_err().to_string().contains("--force"));
         assert!(prepare(dir.path(), true).is_ok());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_part_is_not_followed() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let other = elsewhere.path().join("other");
+        fs::write(&other, "of root").unwrap();
+        std::os::unix::fs::symlink(&other, dir.path().join("results.json.part")).unwrap();
+        // A part alone does not make a directory one in use.
+        prepare(dir.path(), false).unwrap();
+        save(dir.path(), &Results::Run(Box::new(crate::sample::run("first", 1, 1.0)))).unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of root");
+        assert!(!dir.path().join("results.json").is_symlink() && read(dir.path()).is_ok());
     }
 
     #[test]

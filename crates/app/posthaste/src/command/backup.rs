@@ -38,7 +38,7 @@ use crate::cli::Backup;
 use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, for_terminal};
 use crate::private;
 
 const RUN: &str = "backup/run";
@@ -207,8 +207,8 @@ pub async fn write(engine: &dyn Engine, name: &str, record: &impl Serialize) -> 
 /// Prints the faults; an error if there is anything. `damaged`: why accounts, and the queue, are
 /// not whole.
 fn conclude(faults: &[String], damaged: &[String]) -> Result<()> {
-    damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("{fault}"));
-    faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
+    damaged.iter().take(FAULTS_SHOWN).for_each(|fault| println!("{}", for_terminal(fault)));
+    faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {}", for_terminal(fault)));
     if !damaged.is_empty() {
         return Err(Failure::Incomplete(format!(
             "some accounts are incomplete in the backup, for the {} reasons above; everything else is in it. \

@@ -14,7 +14,7 @@ use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 use crate::cli::Check;
 use crate::command::names::full_name;
 use crate::config::Config;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, for_terminal};
 use crate::open::{self, Opened};
 
 /// Accounts read at a time.
@@ -239,7 +239,7 @@ fn progress_bar(what: &'static str) -> ProgressBar {
 
 fn name(faults: &[String]) {
     for fault in faults {
-        println!("fault: {fault}");
+        println!("fault: {}", for_terminal(fault));
     }
     if faults.is_empty() {
         println!("no faults");

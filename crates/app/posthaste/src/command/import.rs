@@ -15,7 +15,7 @@ use posthaste_directory::{Account, Precompute};
 use crate::cli::{self, Import};
 use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, for_terminal};
 use crate::open;
 
 /// Levels of folders that are looked into for the length of the progress bar: as many as an import
@@ -78,7 +78,7 @@ async fn take_all(importer: &mut Importer<'_>, options: &Import, bar: &ProgressB
             // One source that cannot be read does not stop the others.
             Err(error @ ImportError::Source { .. }) if options.sources.len() > 1 => {
                 run.failed += 1;
-                bar.suspend(|| eprintln!("posthaste: {error}"));
+                bar.suspend(|| eprintln!("posthaste: {}", for_terminal(&error.to_string())));
                 continue;
             }
             Err(error) => return Err(error.into()),

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use posthaste_load_text::for_terminal;
 use posthaste_load_text::quantity::{show_bytes, show_duration};
 use posthaste_load_workload::corpus::Corpus;
 use tokio::sync::Semaphore;
@@ -117,6 +118,7 @@ fn report_failure(work: &Work, done: Filled) -> u64 {
     match done {
         Ok(Ok(())) => 0,
         Ok(Err((account, failure))) => {
+            let failure = for_terminal(&failure.to_string());
             eprintln!("{}: {failure}", work.options.accounts.name(account));
             1
         }

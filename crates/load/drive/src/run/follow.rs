@@ -8,6 +8,9 @@ use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_heade
 use super::ledger::Ledger;
 use super::model::{DELETED, MailboxModel, Message, SEEN};
 
+/// Numbers that a search may find. One short answer can name all that there are.
+const FOUND_MAX: usize = 10_000_000;
+
 /// The items of a FETCH that the model knows: flags, and what says which message it is. With
 /// neither in the command, an answer is read up to its UID.
 pub fn enough_of(items: &str) -> Enough {
@@ -150,7 +153,8 @@ impl<'a> Follow<'a> {
     pub fn check_complete(&mut self, before: Option<u32>) {
         let missing = match &self.wanted {
             Wanted::Nothing | Wanted::Count(_) => return,
-            Wanted::From(first) => u64::from((before.unwrap_or(0) + 1).saturating_sub(*first)),
+            // Any `u32` is an EXISTS.
+            Wanted::From(first) => (u64::from(before.unwrap_or(0)) + 1).saturating_sub(u64::from(*first)),
             Wanted::Uids(uids) => uids.len() as u64,
         };
         let answers = self.answers;
@@ -312,6 +316,16 @@ impl<'a> Follow<'a> {
         vanished.into_iter().rev().for_each(|sequence| self.expunge(sequence));
     }
 
+    /// How many more numbers are taken.
+    fn room(&self) -> usize {
+        FOUND_MAX.saturating_sub(self.found.len())
+    }
+
+    fn find(&mut self, numbers: Vec<u32>) {
+        let room = self.room();
+        self.found.extend(numbers.into_iter().take(room));
+    }
+
     fn exists(&mut self, n: u32) {
         self.exists = Some(n);
         let Some(mailbox) = self.mailbox.as_deref_mut() else { return };
@@ -358,7 +372,7 @@ impl Sum {
         let mixed = (word ^ u64::from(flags) << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.mixed = self.mixed.wrapping_add(mixed ^ mixed >> 29);
         self.count += 1;
-        let in_order = sequence == self.last_sequence + 1;
+        let in_order = sequence.checked_sub(1) == Some(self.last_sequence);
         let before = self.last_uid;
         (self.last_sequence, self.last_uid) = (sequence, uid);
         if in_order && uid <= before && is_known { Err(before) } else { Ok(()) }
@@ -380,8 +394,8 @@ impl Handler for Follow<'_> {
             Response::Exists(n) => self.exists(n),
             Response::Expunge(n) => self.expunge(n),
             Response::Vanished(set) if !set.starts_with(b"(EARLIER)") => self.vanished(set),
-            Response::Search(numbers) => self.found.extend(listing::search(numbers)),
-            Response::Esearch(text) => self.found.extend(esearch_all(text)),
+            Response::Search(numbers) => self.find(listing::search(numbers)),
+            Response::Esearch(text) => self.find(listing::esearch(text, self.room())),
             Response::List(text) => self.listed.extend(listing::list(text)),
             Response::Status(text) => self.status = listing::status(text),
             Response::Condition(Status::Ok, text) => {
@@ -425,13 +439,6 @@ impl Handler for Follow<'_> {
     }
 }
 
-/// The numbers of `ESEARCH … ALL 1:3,5`.
-fn esearch_all(text: &[u8]) -> Vec<u32> {
-    let mut words = text.split(|&b| b == b' ');
-    let all = words.by_ref().find(|w| *w == b"ALL").and_then(|_| words.next());
-    all.and_then(listing::set).map(|set| set.iter().take(10_000_000).collect()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -456,6 +463,26 @@ mod tests {
         let good =
             [Response::Fetch(1, b"UID 5 FLAGS ()"), Response::Fetch(2, b"UID 7 FLAGS (\\Seen \\Recent)")];
         assert_eq!(fault(&mut mailbox(), &good), None);
+    }
+
+    #[test]
+    fn short_answers_do_not_fill_the_memory() {
+        let mut follow = Follow { found: vec![0; FOUND_MAX - 3], ..Follow::default() };
+        follow.response(Response::Esearch(b"(TAG \"a1\") UID ALL 1:2"));
+        follow.response(Response::Esearch(b"(TAG \"a1\") UID ALL 1:4294967295"));
+        follow.response(Response::Search(b"7 8 9"));
+        assert_eq!((follow.found.len(), follow.found.last()), (FOUND_MAX, Some(&1)));
+    }
+
+    #[test]
+    fn the_largest_numbers_are_read() {
+        let mut follow = Follow::mailbox(None).wanting(Wanted::From(2));
+        follow.check_complete(Some(u32::MAX));
+        assert!(follow.wrong.unwrap_or_default().contains("0 of 4294967294"));
+        let mut follow = Follow::mailbox(None).wanting(Wanted::Count(Sum::default()));
+        follow.response(Response::Fetch(u32::MAX, b"UID 5 FLAGS ()"));
+        follow.response(Response::Fetch(0, b"UID 5 FLAGS ()"));
+        assert_eq!((follow.fetched, follow.wrong), (2, None));
     }
 
     #[test]

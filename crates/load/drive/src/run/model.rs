@@ -91,7 +91,7 @@ impl MailboxModel {
     /// one known.
     pub fn added(&mut self, uid: Option<u32>, serial: Serial, flags: Option<u8>) {
         let known = self.is_known() && !self.is_inbox();
-        self.exists = self.exists.map(|n| n + 1);
+        self.exists = self.exists.map(|n| n.saturating_add(1));
         match uid {
             Some(uid) if known && self.messages.last().is_none_or(|m| m.uid < uid) => {
                 self.messages.push(Message { uid, serial, flags });
@@ -232,6 +232,13 @@ impl AccountModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mailbox_may_have_as_many_messages_as_a_number_can_say() {
+        let mut mailbox = MailboxModel { exists: Some(u32::MAX), ..MailboxModel::named("x") };
+        mailbox.added(None, 1, None);
+        assert_eq!(mailbox.count(), u32::MAX);
+    }
 
     #[test]
     fn no_name_is_given_twice() {

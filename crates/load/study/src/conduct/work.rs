@@ -8,6 +8,7 @@ use std::time::Duration;
 use posthaste_imap_client::net::Dialer;
 use posthaste_load_drive::interrupt;
 use posthaste_load_null_server::{SinkCounts, sink};
+use posthaste_load_text::for_terminal;
 use posthaste_load_text::quantity::show_duration;
 
 use super::budget::Budget;
@@ -129,7 +130,7 @@ impl Work<'_> {
     /// Shows progress.
     pub(super) fn say(&self, what: &str) {
         if self.options.live {
-            eprintln!("study {}: {what}", self.study.name);
+            eprintln!("study {}: {}", self.study.name, for_terminal(what));
         }
     }
 }

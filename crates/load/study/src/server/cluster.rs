@@ -7,6 +7,7 @@ use std::path::Path;
 use posthaste_load_results::ServerFacts;
 
 use super::cassandra::new_keyspace;
+use super::folder::make_own;
 use super::instance::{Addresses, Instance, Nodes, Part, Setting, parts};
 use super::posthaste::{addresses, make_accounts, program, ready_line, version};
 use super::process::{Child, output};
@@ -21,7 +22,7 @@ pub fn start(setting: &Setting, nodes: &Nodes) -> Result<Instance, String> {
     let place = nodes.cassandra.place()?;
     let program = program(setting.posthaste.as_deref())?;
     let folder = setting.folder;
-    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    make_own(folder)?;
     let config = folder.join("posthaste.toml");
     let settings = |keyspace: &str| format!("engine = \"{}\"\n", place.engine(keyspace));
     fs::write(&config, settings(&keyspace(folder)?)).map_err(|e| format!("{}: {e}", config.display()))?;

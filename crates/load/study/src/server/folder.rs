@@ -1,4 +1,8 @@
-//! The folder of a server whose processes change users. They must be able to reach it.
+//! The folder of a server: a folder of this user's own. The place that --work names may be `/tmp`,
+//! where another user can have made a folder of the same name, with links in it. Root would write
+//! to their targets.
+//!
+//! Processes of some servers change users. They must be able to reach the folder.
 
 use std::fs::{self, Metadata, Permissions};
 use std::os::fd::AsRawFd as _;
@@ -10,6 +14,44 @@ const OPEN: u32 = 0o755;
 /// Permission of everybody to pass through a folder.
 const PASS: u32 = 0o001;
 
+/// Makes a folder with those above it, or finds one that this user made.
+///
+/// # Errors
+/// The folder is not a folder of this user's own, or cannot be made.
+pub fn make_own(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    require_own(folder)
+}
+
+/// Makes a folder anew. What an earlier study left in its place is removed.
+///
+/// # Errors
+/// What is in its place is not a folder of this user's own, or the folder cannot be made.
+pub fn make_anew(folder: &Path) -> Result<(), String> {
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    if let Some(above) = folder.parent() {
+        fs::create_dir_all(above).map_err(fail)?;
+    }
+    if fs::symlink_metadata(folder).is_ok() {
+        require_own(folder)?;
+        fs::remove_dir_all(folder).map_err(fail)?;
+    }
+    // An error if another user has made one meanwhile.
+    fs::create_dir(folder).map_err(fail)
+}
+
+/// An error if it is not a folder of this user's own.
+fn require_own(folder: &Path) -> Result<(), String> {
+    let own = fs::symlink_metadata(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    match own.is_dir() && is_ours(&own) {
+        true => Ok(()),
+        false => Err(format!(
+            "{}: not a folder of this user's own; remove it, or name another place by --work",
+            folder.display()
+        )),
+    }
+}
+
 /// Lets everybody into a server's own folder. Folders above it are not changed: they are the
 /// system's or the user's (`--work /tmp`).
 ///
@@ -17,13 +59,7 @@ const PASS: u32 = 0o001;
 /// The folder is not a folder of this user's own, or a folder above it keeps others out.
 pub fn open_to_all(folder: &Path) -> Result<(), String> {
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
-    let own = fs::symlink_metadata(folder).map_err(fail)?;
-    if !own.is_dir() || !is_ours(&own) {
-        return Err(format!(
-            "{}: not a folder of this user's own; remove it, or name another place by --work",
-            folder.display()
-        ));
-    }
+    require_own(folder)?;
     for above in fs::canonicalize(folder).map_err(fail)?.ancestors().skip(1) {
         let mode = fs::metadata(above).map_err(|e| format!("{}: {e}", above.display()))?.mode();
         if mode & PASS == 0 {
@@ -105,5 +141,39 @@ mod tests {
         let said = open_to_all(&folder).unwrap_err();
         assert!(said.contains("not a folder of this user's own"), "{said}");
         assert_eq!(mode(other.path()), 0o700);
+        fs::write(other.path().join("mail"), "kept").unwrap();
+        for refused in [make_own(&folder), make_anew(&folder)] {
+            assert!(refused.unwrap_err().contains("not a folder of this user's own"));
+        }
+        assert_eq!(fs::read_to_string(other.path().join("mail")).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_folder_is_made_and_found_and_made_anew() {
+        let work = tempfile::tempdir().unwrap();
+        let folder = work.path().join("not yet/import");
+        make_own(&folder).unwrap();
+        fs::write(folder.join("left"), "").unwrap();
+        make_own(&folder).unwrap();
+        assert!(folder.join("left").exists());
+        make_anew(&folder).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        make_anew(&work.path().join("neither/this")).unwrap();
+    }
+
+    /// As root alone, since only root can make a folder of another user.
+    #[test]
+    fn a_folder_of_another_user_is_refused() {
+        let (work, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = work.path().join("import");
+        fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(other.path(), folder.join("cur")).unwrap();
+        if std::os::unix::fs::chown(&folder, Some(65_534), None).is_err() {
+            eprintln!("skipped: folders of several users (run as root)");
+            return;
+        }
+        for refused in [make_own(&folder), make_anew(&folder)] {
+            assert!(refused.unwrap_err().contains("not a folder of this user's own"));
+        }
     }
 }

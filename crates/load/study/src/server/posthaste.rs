@@ -12,6 +12,7 @@ use posthaste_load_measure::Figures;
 use posthaste_load_results::ServerFacts;
 use posthaste_load_text::figure::whole;
 
+use super::folder::make_own;
 use super::instance::{Addresses, ELSEWHERE, Import, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, output};
 
@@ -20,7 +21,7 @@ pub fn start(setting: &Setting, lines: &str) -> Result<Instance, String> {
     let program = program(setting.posthaste.as_deref())?;
     let binary = program.display().to_string();
     let folder = setting.folder;
-    std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    make_own(folder)?;
     let data = folder.join("data").display().to_string();
     let config = folder.join("posthaste.toml");
     let mut text = lines.to_owned();

@@ -45,7 +45,10 @@ pub(super) fn path_of(target: &Path, name: &MailboxName, format: MailFormat) -> 
 /// only differs in having some.
 fn unambiguous(level: &str, format: MailFormat) -> Cow<'_, str> {
     let plain = level.trim_start_matches('_');
-    let is_special = plain.starts_with('.') || matches!(plain, "cur" | "new" | "tmp");
+    let is_part = matches!(plain, "cur" | "new" | "tmp");
+    // The file of keywords of the mailbox above.
+    let is_keywords = format == MailFormat::Maildir && plain == "dovecot-keywords";
+    let is_special = plain.starts_with('.') || is_part || is_keywords;
     let is_file = format == MailFormat::Mbox && level.trim_end_matches('_').ends_with(ENDING);
     match (is_special, is_file) {
         (false, false) => Cow::Borrowed(level),
@@ -81,6 +84,10 @@ mod tests {
         assert_eq!(path("Archive/2024", MailFormat::Mbox), Path::new("/x/Archive/2024.mbox"));
         assert_eq!(path("Archive/2024", MailFormat::Maildir), Path::new("/x/Archive/2024"));
         assert_eq!(path("a/cur/.b/...", MailFormat::Maildir), Path::new("/x/a/_cur/_.b/_..."));
+        // The mailbox `a` writes its keywords to this file, and a folder in its place is refused.
+        assert_eq!(path("a/dovecot-keywords", MailFormat::Maildir), Path::new("/x/a/_dovecot-keywords"));
+        assert_eq!(path("a/_dovecot-keywords", MailFormat::Maildir), Path::new("/x/a/__dovecot-keywords"));
+        assert_eq!(path("a/dovecot-keywords", MailFormat::Mbox), Path::new("/x/a/dovecot-keywords.mbox"));
         assert_eq!(path("v1.2", MailFormat::Mbox), Path::new("/x/v1.2.mbox"));
         assert_eq!(path("x.mbox/y", MailFormat::Mbox), Path::new("/x/x.mbox_/y.mbox"));
         assert_eq!(path("x.mbox/y", MailFormat::Maildir), Path::new("/x/x.mbox/y"));

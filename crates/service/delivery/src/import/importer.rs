@@ -20,6 +20,9 @@ use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Orig
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 
+/// Keywords named in a fault: the messages of a batch can have many thousands.
+const KEYWORDS_NAMED: usize = 50;
+
 /// A run of an import. All sources of one run count together: a message that two of them contain
 /// is imported twice.
 pub struct Importer<'a> {
@@ -221,10 +224,15 @@ impl Importer<'_> {
         let target = self.delivery.store().destination(id);
         let appended = self.delivery.append(self.account, &target, messages).await?;
         if !appended.left_out.is_empty() {
-            let names: Vec<&str> = appended.left_out.iter().map(Keyword::as_str).collect();
-            let names = names.join(" ");
+            let named = appended.left_out.iter().take(KEYWORDS_NAMED).map(Keyword::as_str);
+            let names = named.collect::<Vec<&str>>().join(" ");
+            let more = match appended.left_out.len().saturating_sub(KEYWORDS_NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
             let why = format!(
-                "{name} has as many keywords as it can hold: in {count} messages from here on these were left out: {names}"
+                "{name} has as many keywords as it can hold: in {count} messages from here on these were left out: \
+                 {names}{more}"
             );
             report.fault(Fault { origin: first, why });
         }

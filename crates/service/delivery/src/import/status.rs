@@ -14,6 +14,11 @@ use posthaste_mail_model::{Flag, Keyword};
 
 use crate::format::lines;
 
+/// Flags of a message after which no more keywords are read: twice as many as a mailbox can hold,
+/// so the import reports that some are left out. Each is compared with those before it. A header
+/// of 50 MB can name millions of keywords, and would take days.
+const FLAGS_MAX: usize = 128;
+
 #[derive(Clone, Copy)]
 enum Field {
     Letters,
@@ -91,7 +96,8 @@ fn field_of(line: &[u8]) -> Option<(Field, usize)> {
 
 fn read(field: Field, value: &str, flags: &mut Vec<Flag>) {
     let mut add = |flag: Flag| {
-        if !flags.contains(&flag) {
+        let is_full = flags.len() >= FLAGS_MAX && matches!(flag, Flag::Keyword(_));
+        if !is_full && !flags.contains(&flag) {
             flags.push(flag);
         }
     };
@@ -159,6 +165,16 @@ mod tests {
             (message.as_str(), flags),
             ("A: b\n\n", vec!["\\Seen".into(), "\\Answered".into(), "$Forwarded".into()])
         );
+    }
+
+    #[test]
+    fn a_header_names_a_bounded_number_of_keywords() {
+        let words: Vec<String> = (0..10 * FLAGS_MAX).map(|n| format!("k{n}")).collect();
+        let (message, flags) = taken(&format!("X-Keywords: {}\nStatus: R\nA: b\n\n", words.join(" ")));
+        assert_eq!(message, "A: b\n\n");
+        assert_eq!(flags.len(), FLAGS_MAX + 1);
+        assert_eq!((flags[0].as_str(), flags[FLAGS_MAX].as_str()), ("k0", "\\Seen"));
+        const { assert!(FLAGS_MAX > posthaste_mail_model::KeywordTable::SLOTS, "none is left out") };
     }
 
     #[test]

@@ -62,7 +62,7 @@ use crate::command::backup::{account_record, last_run, last_whole_run, parse, pl
 use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, for_terminal};
 
 /// `restore-queue`: what waited to be sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
 
 /// Prints what could not be restored; an error if there is anything.
 fn conclude(damaged: &[String], backup: &str) -> Result<()> {
-    damaged.iter().for_each(|line| println!("{line}"));
+    damaged.iter().for_each(|line| println!("{}", for_terminal(line)));
     if damaged.is_empty() {
         return Ok(());
     }
