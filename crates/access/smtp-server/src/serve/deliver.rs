@@ -362,7 +362,7 @@ mod tests {
             ("Postmaster", group("@example.org"), "Postmaster@example.org"),
         ] {
             let found = addressed(To::new(named), &target);
-            // A report does not tell who the postmaster is.
+            // A report does not show who the postmaster is.
             let reported = (named != again).then_some(named);
             assert_eq!((found.address.as_str(), found.named.as_deref()), (again, reported));
         }

@@ -344,7 +344,7 @@ impl Work<'_> {
                 done.interrupted = true;
                 break;
             }
-            server::make_anew(&folder)?;
+            server::make_empty(&folder)?;
             maildirs.write(account, &folder).map_err(fail)?;
             let imported = import.run(&accounts.name(account), &folder);
             std::fs::remove_dir_all(&folder).map_err(fail)?;

@@ -23,11 +23,11 @@ pub fn make_own(folder: &Path) -> Result<(), String> {
     require_own(folder)
 }
 
-/// Makes a folder anew. What an earlier study left in its place is removed.
+/// Makes an empty folder. What an earlier study left in its place is removed.
 ///
 /// # Errors
 /// What is in its place is not a folder of this user's own, or the folder cannot be made.
-pub fn make_anew(folder: &Path) -> Result<(), String> {
+pub fn make_empty(folder: &Path) -> Result<(), String> {
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above).map_err(fail)?;
@@ -142,23 +142,23 @@ mod tests {
         assert!(said.contains("not a folder of this user's own"), "{said}");
         assert_eq!(mode(other.path()), 0o700);
         fs::write(other.path().join("mail"), "kept").unwrap();
-        for refused in [make_own(&folder), make_anew(&folder)] {
+        for refused in [make_own(&folder), make_empty(&folder)] {
             assert!(refused.unwrap_err().contains("not a folder of this user's own"));
         }
         assert_eq!(fs::read_to_string(other.path().join("mail")).unwrap(), "kept");
     }
 
     #[test]
-    fn a_folder_is_made_and_found_and_made_anew() {
+    fn a_folder_is_made_and_found_and_emptied() {
         let work = tempfile::tempdir().unwrap();
         let folder = work.path().join("not yet/import");
         make_own(&folder).unwrap();
         fs::write(folder.join("left"), "").unwrap();
         make_own(&folder).unwrap();
         assert!(folder.join("left").exists());
-        make_anew(&folder).unwrap();
+        make_empty(&folder).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-        make_anew(&work.path().join("neither/this")).unwrap();
+        make_empty(&work.path().join("neither/this")).unwrap();
     }
 
     /// As root alone, since only root can make a folder of another user.
@@ -172,7 +172,7 @@ mod tests {
             eprintln!("skipped: folders of several users (run as root)");
             return;
         }
-        for refused in [make_own(&folder), make_anew(&folder)] {
+        for refused in [make_own(&folder), make_empty(&folder)] {
             assert!(refused.unwrap_err().contains("not a folder of this user's own"));
         }
     }

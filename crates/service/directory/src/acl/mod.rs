@@ -44,6 +44,7 @@ use crate::records::{Records, TRIES};
 
 pub use copy::{copy_acls, same_acls};
 pub use list::{Acl, Identifier, Who};
+pub use named::NAMED_MAX;
 
 use keys::{key, mailbox_of, prefix, scan};
 
@@ -52,9 +53,6 @@ pub const ACL_ENTRIES_MAX: usize = 200;
 /// Entries at most in all lists of one account. Each account that sees one of its mailboxes reads
 /// them all after each change of one of them: some MB, and some ten milliseconds.
 pub const ACCOUNT_ENTRIES_MAX: usize = 20_000;
-/// Accounts that a user names in lists at most, in all mailboxes and one after another. Each has
-/// a record that stays.
-pub const NAMED_MAX: u64 = 100_000;
 /// Accounts whose mailboxes one account is shown at most. Without a limit, many who share a mailbox
 /// with everybody would slow down each LIST.
 pub const SHARING_ACCOUNTS_MAX: usize = 1_000;

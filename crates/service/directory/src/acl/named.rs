@@ -8,10 +8,13 @@ use posthaste_mail_model::AccountId;
 use posthaste_store::{CommitOutcome, DirectoryChange, Engine, set_directory_entry};
 use serde::{Deserialize, Serialize};
 
-use super::NAMED_MAX;
 use crate::error::{DirectoryError, Result};
 use crate::record;
 use crate::records::TRIES;
+
+/// Accounts that a user names in lists at most, in all mailboxes and one after another. Each has
+/// a record that stays.
+pub const NAMED_MAX: u64 = 100_000;
 
 /// `sharing/named/<account id>`
 #[derive(Serialize, Deserialize)]
