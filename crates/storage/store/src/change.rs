@@ -116,6 +116,6 @@ pub struct Appended {
     pub modseq: ModSeq,
     /// Keywords that did not fit into the mailbox's table: the messages were stored without them.
     /// RFC 9051 §6.3.12 does not demand that all flags are set, and losing a keyword is better
-    /// than losing the message.
+    /// than losing the message. Of many, only the first are here.
     pub left_out: Vec<Keyword>,
 }

@@ -20,7 +20,7 @@ use super::{BATCHES_AHEAD, Fault, ImportError, ImportOptions, ImportReport, Orig
 use crate::deliver::Delivery;
 use crate::error::DeliveryError;
 
-/// Keywords named in a fault: the messages of a batch can have many thousands.
+/// Keywords named in a fault: the store reports more than a person reads.
 const KEYWORDS_NAMED: usize = 50;
 
 /// A run of an import. All sources of one run count together: a message that two of them contain
@@ -226,10 +226,8 @@ impl Importer<'_> {
         if !appended.left_out.is_empty() {
             let named = appended.left_out.iter().take(KEYWORDS_NAMED).map(Keyword::as_str);
             let names = named.collect::<Vec<&str>>().join(" ");
-            let more = match appended.left_out.len().saturating_sub(KEYWORDS_NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
+            // Their number may not be known: the store reports only the first.
+            let more = if appended.left_out.len() > KEYWORDS_NAMED { " and others" } else { "" };
             let why = format!(
                 "{name} has as many keywords as it can hold: in {count} messages from here on these were left out: \
                  {names}{more}"

@@ -12,12 +12,16 @@ use posthaste_mail_model::{Flag, FlagSet, Keyword, KeywordError, KeywordTable};
 
 use super::base::Base;
 
+/// Keywords that are recorded as left out. Each is compared with those before it, and a command or
+/// an import can name many thousands.
+const LEFT_OUT_MAX: usize = 128;
+
 /// A keyword table while a change is resolved.
 pub(super) struct Slots {
     table: Arc<KeywordTable>,
     /// Flags that any message has or gets; all possible flags where no rows are known.
     in_use: FlagSet,
-    /// Keywords that did not fit into the table.
+    /// The first keywords that did not fit into the table.
     left_out: Vec<Keyword>,
 }
 
@@ -30,7 +34,8 @@ impl Slots {
         Self { table: Arc::clone(&base.head().keywords), in_use, left_out: Vec::new() }
     }
 
-    /// The set of flags for a message. Keywords that do not fit are recorded and left out.
+    /// The set of flags for a message. Keywords that do not fit are left out, and the first of
+    /// them recorded.
     pub fn set_of(&mut self, flags: &[Flag]) -> FlagSet {
         let mut set = FlagSet::EMPTY;
         for flag in flags {
@@ -58,6 +63,7 @@ impl Slots {
 
     fn leave_out(&mut self, flag: &Flag) {
         if let Flag::Keyword(keyword) = flag
+            && self.left_out.len() < LEFT_OUT_MAX
             && !self.left_out.contains(keyword)
         {
             self.left_out.push(keyword.clone());
@@ -69,7 +75,7 @@ impl Slots {
         !self.left_out.is_empty()
     }
 
-    /// The table after the change, and the keywords that did not fit.
+    /// The table after the change, and the first keywords that did not fit.
     pub fn into_parts(self) -> (Arc<KeywordTable>, Vec<Keyword>) {
         (self.table, self.left_out)
     }

@@ -37,6 +37,17 @@ async fn a_full_keyword_table_drops_what_does_not_fit() {
     assert_eq!(good.unwrap().changed.to_string(), "1:2");
 }
 
+/// A command can name ten thousand, and each is compared with those that are recorded.
+#[tokio::test]
+async fn only_the_first_keywords_that_do_not_fit_are_recorded() {
+    let store = store();
+    let mailbox = mailbox(&store).await;
+    mailbox.append(vec![message(1, &own_keywords(51))]).await.unwrap();
+    let others: Vec<Flag> = (0..1000).map(|n| keyword(&format!("other{n}"))).collect();
+    let left_out = mailbox.append(vec![message(1, &others)]).await.unwrap().left_out;
+    assert_eq!((left_out.len(), left_out[127].as_str()), (128, "other127"));
+}
+
 #[tokio::test]
 async fn a_keyword_that_no_message_has_makes_room() {
     let store = store();
