@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::server::output;
+use crate::server::{output, require_own};
 
 /// The folder in which the filled store of a server's folder is kept.
 pub(super) fn filled_beside(folder: &Path) -> PathBuf {
@@ -22,7 +22,9 @@ pub(super) fn filled_beside(folder: &Path) -> PathBuf {
 /// 11,500 of them takes longer than a quick point, and most of them stay as they were.
 pub(super) fn put_back(filled: &Path, folder: &Path) -> Result<(), String> {
     let [source, target] = [filled, folder].map(|path| path.display().to_string());
-    if folder.exists() {
+    if fs::symlink_metadata(folder).is_ok() {
+        // Behind a link of another user there are other files, which would be removed.
+        require_own(folder)?;
         remove_changed(filled, folder).map_err(|e| format!("{target}: {e}"))?;
     }
     // What is there was found to be the same. So this copies what is missing.
@@ -106,6 +108,18 @@ mod tests {
         assert_eq!(texts(), first);
         assert_eq!(file("3"), unchanged, "it is not copied again");
         assert!(put_back(&work.path().join("missing"), &folder).is_err());
+    }
+
+    #[test]
+    fn a_link_in_the_folders_place_is_not_followed() {
+        let (work, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (filled, folder) = (work.path().join("a.filled"), work.path().join("a"));
+        fs::create_dir(&filled).unwrap();
+        fs::write(other.path().join("mail"), "kept").unwrap();
+        std::os::unix::fs::symlink(other.path(), &folder).unwrap();
+        let said = put_back(&filled, &folder).unwrap_err();
+        assert!(said.contains("not a folder of this user's own"), "{said}");
+        assert_eq!(fs::read_to_string(other.path().join("mail")).unwrap(), "kept");
     }
 
     #[test]

@@ -24,8 +24,9 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     }
     let folder = setting.folder;
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
-    std::fs::create_dir_all(folder.join("mail")).map_err(fail)?;
+    std::fs::create_dir_all(folder).map_err(fail)?;
     open_to_all(folder)?;
+    std::fs::create_dir_all(folder.join("mail")).map_err(fail)?;
     let (uid, gid) = (number_of("-u", "nobody")?, number_of("-g", "nobody")?);
     std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
     certificate(folder)?;

@@ -40,8 +40,11 @@ pub fn make_empty(folder: &Path) -> Result<(), String> {
     fs::create_dir(folder).map_err(fail)
 }
 
-/// An error if it is not a folder of this user's own.
-fn require_own(folder: &Path) -> Result<(), String> {
+/// Accepts a folder that is there.
+///
+/// # Errors
+/// It is not a folder of this user's own.
+pub fn require_own(folder: &Path) -> Result<(), String> {
     let own = fs::symlink_metadata(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     match own.is_dir() && is_ours(&own) {
         true => Ok(()),

@@ -28,7 +28,7 @@ use instance::parts;
 
 pub use cassandra::{Cassandra, CassandraPlace};
 pub use flavour::Flavour;
-pub(crate) use folder::make_empty;
+pub(crate) use folder::{make_empty, require_own};
 pub use instance::{Addresses, ELSEWHERE, Import, Instance, Nodes, PASSWORD, Setting};
 pub use process::output;
 pub use ready::ready;
