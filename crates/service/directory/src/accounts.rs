@@ -232,6 +232,7 @@ impl Directory {
             let key = record::account_key(address.as_str());
             if self.records.put(key, stored.account.version, None).await? == CommitOutcome::Done {
                 self.postmasters.accounts_changed();
+                self.leases.changed(stored.account.id);
                 self.scripts.remove_all(stored.account.id).await?;
                 self.remove_all_annotations(stored.account.id).await?;
                 self.app_passwords.forget_uses(stored.account.id).await?;

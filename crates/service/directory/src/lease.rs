@@ -387,6 +387,13 @@ mod tests {
         directory.set_password("ana", &secret("pen")).await.unwrap();
         directory.leases.compare(round).await.unwrap();
         assert!(lease.is_ended());
+        let account = directory.account("ana").await.unwrap().unwrap();
+        let lease = directory.lease(&by_password(&account));
+        directory.leases.compare(round).await.unwrap();
+        assert!(!lease.is_ended());
+        directory.remove("ana").await.unwrap();
+        directory.leases.compare(round).await.unwrap();
+        assert!(lease.is_ended());
     }
 
     /// Ten thousand sessions were compared in one poll, and other tasks waited for all of them.
