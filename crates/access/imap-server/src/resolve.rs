@@ -32,9 +32,10 @@ pub(crate) const LISTED_MAX: usize = 10_000;
 pub(crate) const LEVELS_MAX: usize = 40_000;
 
 /// Levels that one owner of mailboxes may have of these: so many at first, and so many more with
-/// each mailbox that is shown. Ordinary owners share mailboxes below each other.
+/// each mailbox that is shown. Ordinary owners share mailboxes below each other, or a mailbox in
+/// each of many trees of few levels.
 const LEVELS_AT_FIRST: usize = 256;
-const LEVELS_EACH: usize = 2;
+const LEVELS_EACH: usize = 4;
 
 /// Entries of a list that are copied or sorted on the session's thread at most. More of them are
 /// another thread's work.
@@ -449,8 +450,10 @@ mod tests {
         assert_eq!(shown(&mut room, 2, tree), 3000);
         // Each has a level of its own above it.
         assert_eq!(shown(&mut room, 3, (1000..3000).map(|n| format!("{n}/a"))), 2000);
+        // Each has a tree of its own, of which no other level is shared.
+        assert_eq!(shown(&mut room, 4, (1000..2000).map(|n| format!("{n}/a/b/c/d"))), 1000);
         assert!(room.all > LEVELS_MAX / 2);
-        for owner in 4..1000 {
+        for owner in 5..1000 {
             shown(&mut room, owner, (1000..1020).map(deep));
         }
         assert_eq!(shown(&mut room, 1000, ["a".repeat(10) + &"/x".repeat(29)]), 0);

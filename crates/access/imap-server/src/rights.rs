@@ -136,14 +136,19 @@ pub(crate) fn permit(rights: Rights, needed: Rights) -> Result<(), Failure> {
     })
 }
 
-/// How much an account uses is for those who may read the mailbox, as GETQUOTAROOT is. Others only
-/// learn that there is no room.
+/// How much an account uses is for those who may read the mailbox, as GETQUOTAROOT is. So is the
+/// number of messages of a full mailbox, as STATUS is. Others only learn that there is no room.
 pub(crate) fn without_usage(failure: Failure, rights: Rights) -> Failure {
+    if Act::ReadQuota.is_permitted_with(rights) {
+        return failure;
+    }
     match failure {
-        Failure::Delivery(DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. })
-            if !Act::ReadQuota.is_permitted_with(rights) =>
-        {
+        Failure::Delivery(DeliveryError::OverQuota { .. } | DeliveryError::TooManyMessages { .. }) => {
             Reply::no(Code::OverQuota, "The account of this mailbox has no room for that").into()
+        }
+        Failure::Store(StoreError::FolderFull { .. })
+        | Failure::Delivery(DeliveryError::Store(StoreError::FolderFull { .. })) => {
+            Reply::no(Code::Limit, "The mailbox has no room for that").into()
         }
         other => other,
     }

@@ -172,7 +172,7 @@ async fn carry_out<'s, T>(
 ) -> Result<(T, CarriedSeen, CarriedAnnotations<'s>), Failure> {
     let ready = ready(from, (uids, numbering), to, way).await?;
     let changed = change(&from.selected.mailbox, uids, &ready.target).await;
-    let changed = changed.map_err(|error| not_copied(&ready.target, error))?;
+    let changed = changed.map_err(|error| without_usage(not_copied(&ready.target, error), to.rights))?;
     Ok((changed, ready.carried, ready.annotations))
 }
 

@@ -19,7 +19,7 @@ use super::urlauth::UrlSource;
 use crate::annotate::reader::AnnotationReader;
 use crate::own::Own;
 use crate::reply::{Failure, Reply};
-use crate::rights::{Act, permitted, shows_uids};
+use crate::rights::{Act, permitted, shows_uids, without_usage};
 use crate::seen;
 use crate::service::ImapService;
 use crate::session::{Ctx, Session, logged_in};
@@ -63,7 +63,7 @@ pub(super) async fn run(
     let reports = ctx.service.reports(tag);
     let replacing = Box::pin(ctx.selected.mailbox.replace(uid, &target, new));
     let replaced = ctx.wire.reporting(reports, replacing).await;
-    let replaced = replaced.map_err(|error| not_copied(&target, error))?;
+    let replaced = replaced.map_err(|error| without_usage(not_copied(&target, error), rights))?;
     // The script of a mailbox waits for memory of its own.
     drop(held);
     if replaced.copied.uids.is_empty() {

@@ -1,6 +1,7 @@
 //! Access control lists: the commands of RFC 4314, by their owner.
 
-use posthaste_directory::NewAccount;
+use posthaste_directory::{NAMED_MAX, NewAccount};
+use posthaste_store::set_directory_entry;
 
 use crate::harness::{Server, USER};
 
@@ -109,6 +110,28 @@ fn what_is_refused() {
         "#,
     );
     server.login().run("C: a LISTRIGHTS INBOX \"b\u{7}\"\nS: a BAD …");
+}
+
+/// The record of each account that a user has named stays.
+#[test]
+fn a_user_gives_rights_to_a_bounded_number_of_accounts() {
+    let server = Server::start();
+    let ((store, _), (ana, _)) = (server.behind(), server.mailbox(USER, "INBOX"));
+    let name = format!("sharing/named/{ana}");
+    let value = format!(r#"{{"v":1,"grants":{}}}"#, NAMED_MAX - 1);
+    let writing = set_directory_entry(&**store.engine(), &name, Some(value.into()));
+    server.wait(writing).expect("a record");
+    server.login().run(
+        r#"
+        C: a SETACL INBOX bo@example.org lr
+        S: a OK …
+        C: b SETACL INBOX cy@example.org lr
+        S: b NO [LIMIT] …
+        # One who was named before.
+        C: c SETACL INBOX bo@example.org r
+        S: c OK …
+        "#,
+    );
 }
 
 #[test]

@@ -232,6 +232,26 @@ fn a_full_account_shows_its_usage_only_with_the_right_to_read() {
     }
 }
 
+/// The limit of a full mailbox is the number of its messages. STATUS needs `r`.
+#[test]
+fn a_full_mailbox_shows_its_limit_only_with_the_right_to_read() {
+    let server = server();
+    server.put("Box", b"x\r\n");
+    server.limit(AccountChange { folder_max: Some(Some(1)), ..AccountChange::default() });
+    let mut wire = bo(&server);
+    let adding = ["APPEND @ {4+}\r\nx\r\n", "COPY 1 @", "MOVE 1 @", "REPLACE 1 @ {4+}\r\nx\r\n"];
+    let mut with = |rights: &str| {
+        server.grant(USER, "Box", BO, rights);
+        adding.map(|command| answer(&mut wire, &with_names(command)).join("; "))
+    };
+    let refusal = "q NO [LIMIT] The mailbox has no room for that";
+    assert_eq!(with("i"), [refusal; 4]);
+    assert_eq!(with("liswtexk"), [refusal; 4]);
+    for answers in with("ir") {
+        assert!(answers.contains("may hold 1 messages"), "{answers}");
+    }
+}
+
 /// RFC 4315 §5: UIDs say how many messages have come.
 #[test]
 fn uids_of_new_messages_are_for_those_who_may_read_the_mailbox() {

@@ -266,7 +266,8 @@ fn addressed(to: To, target: &Target) -> To {
             Ok(named) if named == found.address => return to,
             _ => found.address.to_string(),
         },
-        Target::Group(group) if group.takes(&to.address) => return to,
+        // The group of a bounce to a rewritten sender has the address as the client wrote it.
+        Target::Group(group) if group.address == to.address || group.takes(&to.address) => return to,
         Target::Group(group) if group.address.starts_with('@') => {
             // A group of a whole domain has no address of its own.
             let local = to.address.rsplit_once('@').map_or(to.address.as_str(), |(local, _)| local);
@@ -350,6 +351,7 @@ mod tests {
 
     #[test]
     fn a_recipient_that_waits_can_be_found_again() {
+        const BOUNCE: &str = "SRS0=HHHH=TT=c.test=far@example.org";
         for (named, target, again) in [
             ("Ana+X@Example.org", found_as("ana+X@example.org"), "Ana+X@Example.org"),
             ("ana@[192.0.2.1]", found_as("ana@example.org"), "ana@example.org"),
@@ -358,6 +360,7 @@ mod tests {
             ("Team+x@example.org", group("team@example.org"), "Team+x@example.org"),
             ("postmaster@b.test", group("team@example.org"), "team@example.org"),
             ("ana@example.org", group("@example.org"), "ana@example.org"),
+            (BOUNCE, group(BOUNCE), BOUNCE),
             ("ana@[192.0.2.1]", group("@example.org"), "ana@example.org"),
             ("Postmaster", group("@example.org"), "Postmaster@example.org"),
         ] {

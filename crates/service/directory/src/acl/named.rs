@@ -21,7 +21,7 @@ pub const NAMED_MAX: u64 = 100_000;
 #[serde(deny_unknown_fields)]
 struct NamedRecord {
     v: u32,
-    /// New records, at least.
+    /// So many new records at most: a crash or a lost race counts one that was not written.
     grants: u64,
 }
 
