@@ -116,12 +116,14 @@ fn what_is_refused() {
 #[test]
 fn a_user_gives_rights_to_a_bounded_number_of_accounts() {
     let server = Server::start();
+    // The first login makes INBOX.
+    let mut wire = server.login();
     let ((store, _), (ana, _)) = (server.behind(), server.mailbox(USER, "INBOX"));
     let name = format!("sharing/named/{ana}");
     let value = format!(r#"{{"v":1,"grants":{}}}"#, NAMED_MAX - 1);
     let writing = set_directory_entry(&**store.engine(), &name, Some(value.into()));
     server.wait(writing).expect("a record");
-    server.login().run(
+    wire.run(
         r#"
         C: a SETACL INBOX bo@example.org lr
         S: a OK …
