@@ -116,21 +116,22 @@ fn what_is_refused() {
 #[test]
 fn a_user_gives_rights_to_a_bounded_number_of_accounts() {
     let server = Server::start();
-    // The first login makes INBOX.
-    let mut wire = server.login();
-    let ((store, _), (ana, _)) = (server.behind(), server.mailbox(USER, "INBOX"));
-    let name = format!("sharing/named/{ana}");
+    let (store, directory) = server.behind();
+    let ana = server.wait(directory.account(USER)).expect("the directory").expect("an account");
+    let name = format!("sharing/named/{}", ana.id);
     let value = format!(r#"{{"v":1,"grants":{}}}"#, NAMED_MAX - 1);
     let writing = set_directory_entry(&**store.engine(), &name, Some(value.into()));
     server.wait(writing).expect("a record");
-    wire.run(
+    server.login().run(
         r#"
-        C: a SETACL INBOX bo@example.org lr
+        C: z CREATE Box
+        S: z OK …
+        C: a SETACL Box bo@example.org lr
         S: a OK …
-        C: b SETACL INBOX cy@example.org lr
+        C: b SETACL Box cy@example.org lr
         S: b NO [LIMIT] …
         # One who was named before.
-        C: c SETACL INBOX bo@example.org r
+        C: c SETACL Box bo@example.org r
         S: c OK …
         "#,
     );
