@@ -103,14 +103,7 @@ impl Failure {
 /// a backup of those who sent it. Their control characters are shown and not sent: on a terminal
 /// they could hide or forge what is shown.
 pub fn for_terminal(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() && !matches!(c, '\n' | '\t') {
-            true => shown.extend(c.escape_default()),
-            false => shown.push(c),
-        }
-    }
-    shown
+    posthaste_logging::escaped(text, |c| !c.is_control() || matches!(c, '\n' | '\t'))
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ use crate::batches::{Batches, Entry, When};
 use crate::lines::Lines;
 use crate::text::Text;
 
+pub use crate::lines::escaped;
+
 /// The names of events that come with each session or message. A server may have thousands in a
 /// second, so they are written in batches. The crates that log them name them so.
 const FREQUENT: [&str; 3] = ["login", "client", "message"];

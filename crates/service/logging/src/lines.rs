@@ -26,11 +26,7 @@ impl<W: Write> Write for Lines<W> {
         match text.chars().all(is_shown) {
             true => self.to.write_all(event)?,
             false => {
-                let mut line = String::with_capacity(event.len() + 16);
-                for c in text.chars() {
-                    if is_shown(c) { line.push(c) } else { line.extend(c.escape_default()) }
-                }
-                line.push_str(end);
+                let line = escaped(&text, is_shown) + end;
                 self.to.write_all(line.as_bytes())?;
             }
         }
@@ -40,6 +36,15 @@ impl<W: Write> Write for Lines<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         self.to.flush()
     }
+}
+
+/// A text in which each character that is not shown is escaped, as in a literal of Rust.
+pub fn escaped(text: &str, is_shown: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_shown(c) { shown.push(c) } else { shown.extend(c.escape_default()) }
+    }
+    shown
 }
 
 /// Whether text has only ASCII characters that are printed.
