@@ -98,24 +98,3 @@ impl Failure {
         }
     }
 }
-
-/// A text for a terminal, with its lines. Names of files are of those who made them, and records of
-/// a backup of those who sent it. Their control characters are shown and not sent: on a terminal
-/// they could hide or forge what is shown.
-pub fn for_terminal(text: &str) -> String {
-    posthaste_logging::escaped(text, |c| !c.is_control() || matches!(c, '\n' | '\t'))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-
-    #[test]
-    fn a_name_does_not_move_the_cursor() {
-        let (path, why) = (PathBuf::from("/mail/a\u{1b}[2Jb\r\u{9b}1A"), "it is\n\ta lïne".to_owned());
-        let failure = Failure::from(ImportError::Source { path, why });
-        assert_eq!(for_terminal(&failure.to_string()), "/mail/a\\u{1b}[2Jb\\r\\u{9b}1A: it is\n\ta lïne");
-    }
-}

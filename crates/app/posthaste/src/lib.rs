@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use failure::for_terminal;
+use logging::for_terminal;
 
 /// The whole program: reads the command line and does the command.
 pub fn run() -> ExitCode {

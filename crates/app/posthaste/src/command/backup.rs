@@ -38,7 +38,8 @@ use crate::cli::Backup;
 use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
-use crate::failure::{Failure, Result, for_terminal};
+use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 use crate::private;
 
 const RUN: &str = "backup/run";

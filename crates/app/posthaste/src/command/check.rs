@@ -14,7 +14,8 @@ use posthaste_store_lmdb::{LmdbEngine, Rebuild};
 use crate::cli::Check;
 use crate::command::names::full_name;
 use crate::config::Config;
-use crate::failure::{Failure, Result, for_terminal};
+use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 use crate::open::{self, Opened};
 
 /// Accounts read at a time.

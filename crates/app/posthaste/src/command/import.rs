@@ -15,7 +15,8 @@ use posthaste_directory::{Account, Precompute};
 use crate::cli::{self, Import};
 use crate::command::names::{full_name, mailbox_name};
 use crate::config::Config;
-use crate::failure::{Failure, Result, for_terminal};
+use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 use crate::open;
 
 /// Levels of folders that are looked into for the length of the progress bar: as many as an import

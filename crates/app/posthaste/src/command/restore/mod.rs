@@ -62,7 +62,8 @@ use crate::command::backup::{account_record, last_run, last_whole_run, parse, pl
 use crate::command::ends::{OpenMode, StorePair, bar, open, open_instant};
 use crate::command::names::full_name;
 use crate::config::Config;
-use crate::failure::{Failure, Result, for_terminal};
+use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 
 /// `restore-queue`: what waited to be sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
