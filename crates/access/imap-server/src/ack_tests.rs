@@ -62,7 +62,7 @@ async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let (peer, clock) = (Peer::of(&connection), connection.clock().clone());
     let transport = Box::new(Counted(connection, Arc::clone(&acks)));
     let mut session = Session::new(service, transport, peer, clock, shutdown);
-    session.login = Some(ana);
+    session.login = Some(Arc::new(ana));
     {
         let mut running = Box::pin(connection::run(&mut session));
         client.say(&mut running, "", "* OK").await;

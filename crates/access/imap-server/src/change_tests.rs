@@ -63,7 +63,7 @@ impl World {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
         let mut session = Box::new(Session::on(Arc::clone(&self.service), connection, shutdown));
-        session.login = Some(self.ana.clone());
+        session.login = Some(Arc::new(self.ana.clone()));
         let mut client = Client { session, socket, _trigger: trigger };
         client.run("SELECT INBOX").await;
         client

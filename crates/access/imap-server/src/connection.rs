@@ -524,7 +524,7 @@ mod tests {
         let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
         let (_trigger, shutdown) = Shutdown::new();
         let mut session = Session::on(service, connection, shutdown);
-        session.login = Some(ana);
+        session.login = Some(Arc::new(ana));
         for end in ["\r\n", ""] {
             client.write_all(format!("a APPEND INBOX {{6+}}\r\nA: b\r\n{end}").as_bytes()).await.unwrap();
             assert_eq!(wait_for_input(&mut session).await.unwrap(), Next::Command);

@@ -4,6 +4,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -28,7 +29,7 @@ async fn labels_of_queries_are_replaced_in_slices() {
 async fn the_messages_of_a_limited_search_are_counted_by_another_thread() {
     let mut paused = Paused::begin().await;
     paused.doubled(17).await;
-    paused.session.login.as_mut().unwrap().command_limits.process = Some(1000);
+    Arc::make_mut(paused.session.login.as_mut().unwrap()).command_limits.process = Some(1000);
     for (last, is_long) in [(1000, false), (1 << 17, true)] {
         paused.save_every_second(last);
         // The long one is refused: nothing else is done for it.

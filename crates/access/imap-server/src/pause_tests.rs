@@ -383,7 +383,7 @@ async fn the_messages_of_uid_expunge_are_found_by_another_thread() {
     for (limit, last, is_long) in
         [(0, 2000, false), (0, 120_000, true), (1000, 2000, false), (1000, 60_000, true)]
     {
-        paused.session.login.as_mut().unwrap().command_limits.process = Some(limit);
+        Arc::make_mut(paused.session.login.as_mut().unwrap()).command_limits.process = Some(limit);
         paused.save_every_second(last);
         assert_eq!(paused.waits_for_thread("UID EXPUNGE $").await, is_long, "{limit}: {last}");
     }

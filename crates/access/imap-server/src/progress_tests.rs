@@ -111,7 +111,7 @@ async fn a_copy_whose_report_nobody_reads_holds_no_memory() {
     let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
     let connection = Connection::new(Stream::over(server, address(40_000), address(143)));
     let mut session = Session::on(Arc::clone(&service), connection, shutdown);
-    session.login = Some(ana.clone());
+    session.login = Some(Arc::new(ana.clone()));
     // 256 messages.
     for command in ["SELECT INBOX", "APPEND INBOX {1+}\r\nx"].into_iter().chain(["COPY 1:* INBOX"; 8]) {
         let bytes = Bytes::from(format!("a {command}\r\n"));

@@ -72,7 +72,7 @@ pub(crate) fn logged_in(login: Option<&Account>) -> Result<&Account, Failure> {
 pub(crate) struct Session {
     pub(crate) service: Arc<ImapService>,
     pub(crate) wire: Wire,
-    pub(crate) login: Option<Account>,
+    pub(crate) login: Option<Arc<Account>>,
     /// The shutdown of the server, and the end of the login.
     pub(crate) endings: Endings,
     pub(crate) selected: Option<Selected>,
@@ -181,7 +181,7 @@ impl Session {
     /// The account that is logged in. The table admits no command here before login; if one gets
     /// here, it fails.
     pub(crate) fn login(&self) -> Result<&Account, Failure> {
-        logged_in(self.login.as_ref())
+        logged_in(self.login.as_deref())
     }
 
     /// The account for which mailboxes are looked up.
@@ -196,7 +196,7 @@ impl Session {
         tag: &'s Tag,
     ) -> Result<(Asker<'s>, &'s mut Wire, Reports<'s>), Failure> {
         let Self { wire, service, login, .. } = self;
-        let asker = Asker { service, login: logged_in(login.as_ref())? };
+        let asker = Asker { service, login: logged_in(login.as_deref())? };
         let reports = asker.service.reports(tag);
         Ok((asker, wire, reports))
     }

@@ -1,6 +1,7 @@
 //! The steps that all ways to log in share. Each reads the account's record, and counts the
 //! attempt.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::address::Address;
@@ -9,11 +10,11 @@ use crate::error::Result;
 use crate::grant::Client;
 use crate::network::Network;
 use crate::record::Stored;
-use crate::throttle::Attempt;
+use crate::throttle::{Attempt, Request};
 
 impl Directory {
     /// The record for a name. A name that is no address costs the same read.
-    pub(crate) async fn stored_for_login(&self, name: Option<&Address>) -> Result<Option<Stored>> {
+    pub(crate) async fn stored_for_login(&self, name: Option<&Address>) -> Result<Option<Arc<Stored>>> {
         self.records.stored(name.map_or("", Address::as_str)).await
     }
 
@@ -29,6 +30,16 @@ impl Directory {
 
     pub(crate) fn succeed(&self, attempt: Attempt) {
         self.throttle.lock().succeed(attempt, Instant::now());
+    }
+
+    /// Counts a request to the server that checks tokens; `None` if it must not be made.
+    pub(crate) fn begin_request(&self, attempt: Attempt) -> Option<Request> {
+        self.throttle.lock().begin_request(attempt, Instant::now())
+    }
+
+    /// That server answered.
+    pub(crate) fn end_request(&self, request: Request) {
+        self.throttle.lock().end_request(request, Instant::now());
     }
 
     /// Networks that are trusted from now on, as loopback is: a webmail there brings

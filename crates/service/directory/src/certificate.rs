@@ -5,6 +5,8 @@
 //! certificate that does not name its account, `certificate/<fingerprint>` names it. The list in
 //! the account's record decides: a `certificate/` record alone allows no login.
 
+use std::sync::Arc;
+
 use async_recursion::async_recursion as boxed;
 use posthaste_net::ClientCertificate;
 use posthaste_store::CommitOutcome;
@@ -131,7 +133,7 @@ impl Certificates {
     /// The certificates that an account lists, without those that are found as another one's.
     async fn owned(&self, account: &str) -> Result<Vec<Fingerprint>> {
         let listed =
-            self.records.stored(account).await?.map(|stored| stored.certificates).unwrap_or_default();
+            self.records.stored(account).await?.map(|stored| stored.certificates.clone()).unwrap_or_default();
         let mut owned = Vec::with_capacity(listed.len());
         for fingerprint in listed {
             if self.owner(&fingerprint).await?.as_deref() == Some(account) {
@@ -179,9 +181,9 @@ impl Certificates {
         certificate: &ClientCertificate,
         mode: CertificateLogins,
         named: Vec<String>,
-    ) -> Result<Vec<Stored>> {
+    ) -> Result<Vec<Arc<Stored>>> {
         let owner = self.owner(&certificate.fingerprint).await?;
-        let mut found: Vec<Stored> = Vec::new();
+        let mut found: Vec<Arc<Stored>> = Vec::new();
         for name in owner.into_iter().chain(named) {
             let Ok(address) = Address::parse_asserted(&name) else { continue };
             let Some(stored) = self.records.stored(address.as_str()).await? else { continue };

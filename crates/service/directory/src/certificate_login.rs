@@ -1,5 +1,6 @@
 //! A login by a client certificate: SASL EXTERNAL.
 
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use posthaste_net::ClientCertificate;
@@ -40,18 +41,19 @@ impl Directory {
         }
         // RFC 4422 §3.4.1: an identity of nobody else.
         let wanted = Address::parse(authorization).map(|address| address.to_string()).unwrap_or_default();
-        let is_wanted = |stored: &Stored| authorization.is_empty() || stored.account.name == wanted;
+        let is_wanted = |stored: &Arc<Stored>| authorization.is_empty() || stored.account.name == wanted;
         let Some(stored) = found.into_iter().find(is_wanted) else {
             return refused(LoginFailure::AuthorizationId);
         };
         self.succeed(attempt);
+        let account = enabled(Arc::clone(&stored.account))?;
         let by = match stored.certificates.is_empty() {
             true => By::Certificate(certificate.fingerprint),
             false => By::ListedCertificate(certificate.fingerprint),
         };
         // As those that began with a token end with it.
         let ends = certificate.ends.and_then(|ends| ends.duration_since(UNIX_EPOCH).ok());
-        Ok(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(enabled(stored.account)?, by) })
+        Ok(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(account, by) })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -152,7 +153,7 @@ async fn a_removed_credential_ends_its_sessions_and_no_others() {
 async fn a_lease_ends_with_its_time() {
     let (_, directory) = directory();
     let account = add(&directory, ANA, "pencil").await;
-    let login = |until| Login { until, ..Login::new(account.clone(), By::Token) };
+    let login = |until| Login { until, ..Login::new(Arc::new(account.clone()), By::Token) };
     let (over, later) = (directory.lease(&login(Some(1))), directory.lease(&login(Some(u64::MAX))));
     directory.leases.compare(LeasesToCompare::All).await.unwrap();
     assert!(over.is_ended() && !later.is_ended());
@@ -297,7 +298,7 @@ async fn a_certificate_authenticates_only_the_account_it_names() {
     add(&directory, ANA, "pencil").await;
     add(&directory, "ben@example.org", "pencil").await;
     let name = async |certificate: &ClientCertificate, authorization: &str| {
-        external(&directory, certificate, authorization).await.map(|login| login.account.name)
+        external(&directory, certificate, authorization).await.map(|login| login.account.name.clone())
     };
     let hers = shown(&["ANA@example.org"], 1);
     for authorization in ["", ANA, "Ana@Example.ORG"] {
@@ -529,4 +530,54 @@ async fn forged_tokens_are_throttled_and_old_ones_are_not() {
     // It is not read, although it is valid.
     let (failure, _) = ask("n,,\x01auth=Bearer ana\x01\x01").await.unwrap_err();
     assert!(matches!(failure, LoginFailure::TooMany));
+}
+
+/// Checks tokens as [`Words`] does, and counts the checks.
+#[derive(Default)]
+struct CountedWords(AtomicUsize);
+
+#[async_trait]
+impl TokenCheck for CountedWords {
+    async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Words.check(token).await
+    }
+
+    fn scope(&self) -> &str {
+        "mail"
+    }
+
+    fn discovery(&self) -> Option<&str> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn failures_of_the_authorization_server_bound_its_requests_and_lock_nobody_out() {
+    let (_, directory) = directory();
+    let words = Arc::new(CountedWords::default());
+    let tokens: Arc<dyn TokenCheck> = Arc::<CountedWords>::clone(&words);
+    directory.set_logins(LoginSettings { certificates: CertificateLogins::Off, tokens: Some(tokens) });
+    for name in [ANA, "ben@example.org"] {
+        add(&directory, name, "pencil").await;
+    }
+    let ask = async |host: u8, name: &str, token: &str| {
+        let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, host));
+        let channel = Channel { client: Client { address, service: Service::Imap }, ..channel(None) };
+        let text = format!("n,a={name},\x01auth=Bearer {token}\x01\x01");
+        respond(&directory, "OAUTHBEARER", channel, text.as_bytes()).await
+    };
+    assert!(ask(1, ANA, "ana").await.is_ok());
+    for n in 0..1000 {
+        let (failure, _) = ask(1, &format!("u{n}@example.org"), "down").await.unwrap_err();
+        assert_eq!(failure.reason(), "unavailable", "{failure}");
+    }
+    // Sixty-four, and some more if this takes minutes.
+    let checks = words.0.load(Ordering::Relaxed) - 1;
+    assert!((64..200).contains(&checks), "{checks}");
+    // Neither passwords from there are refused, nor a known account, nor other addresses.
+    let password = secret("pencil");
+    assert!(directory.login("ben@example.org", &password, by(Service::Imap)).await.is_ok());
+    assert!(ask(1, ANA, "ana").await.is_ok());
+    assert!(ask(2, "ben@example.org", "ben").await.is_ok());
 }

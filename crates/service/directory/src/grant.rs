@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +93,7 @@ impl fmt::Display for By {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// The account, as its record was read.
-    pub account: Account,
+    pub account: Arc<Account>,
     /// The credential.
     pub by: By,
     /// The time when the login ends by itself, unix seconds.
@@ -101,7 +102,7 @@ pub struct Login {
 
 impl Login {
     /// A login that ends only by a change of its account.
-    pub const fn new(account: Account, by: By) -> Self {
+    pub const fn new(account: Arc<Account>, by: By) -> Self {
         Self { account, by, until: None }
     }
 }

@@ -138,9 +138,9 @@ impl Lease {
     }
 
     /// The account, if its record is newer than this one.
-    pub fn newer(&self, account: &Account) -> Option<Account> {
+    pub fn newer(&self, account: &Account) -> Option<Arc<Account>> {
         let now = self.grant.account.read();
-        (now.version > account.version).then(|| Account::clone(&now))
+        (now.version > account.version).then(|| Arc::clone(&now))
     }
 }
 
@@ -182,17 +182,16 @@ impl Leases {
 
     /// A lease for a login, based on the account's record as it was read then.
     pub fn give(&self, login: &Login) -> Lease {
-        let account = Arc::new(login.account.clone());
         let mut all = self.given.lock();
         let key = Key::of(login);
         let grant = all.get(&key).and_then(Weak::upgrade).filter(|grant| !*grant.ended.borrow());
         let grant = grant.unwrap_or_else(|| {
-            let (of, ended) = (RwLock::new(Arc::clone(&account)), watch::Sender::new(false));
+            let (of, ended) = (RwLock::new(Arc::clone(&login.account)), watch::Sender::new(false));
             let grant = Arc::new(Grant { account: of, ended, compared: AtomicBool::new(false) });
             all.insert(key, Arc::downgrade(&grant));
             grant
         });
-        grant.renew(account);
+        grant.renew(Arc::clone(&login.account));
         // This login may have read an older record than the last comparison did.
         grant.compared.store(false, Ordering::Release);
         Lease { ended: grant.ended.subscribe(), grant }

@@ -15,7 +15,7 @@ use crate::error::{DirectoryError, Result};
 use crate::grant::{By, Client, Login};
 use crate::hashing::HashShare;
 use crate::login_error::{LoginError, LoginFailure, enabled};
-use crate::password::{self, Credentials, KEY_LEN, Policy};
+use crate::password::{self, Credentials, KEY_LEN, Policy, Renewal};
 use crate::record::{self, Stored};
 
 impl Directory {
@@ -59,10 +59,10 @@ impl Directory {
         let by_password = |account| enabled(account).map(|account| Login::new(account, By::Password));
         let prepared = password::prepare(password.expose()).ok();
         if let (Some(stored), Some(prepared)) = (&stored, &prepared)
-            && self.verified.contains(&self.verified.mark(&stored.account, prepared))
+            && let Some(renewal) = self.verified.renewal(&self.verified.mark(stored, prepared))
         {
             self.succeed(attempt);
-            return by_password(self.upgraded(stored, prepared).await);
+            return by_password(self.upgraded(stored, prepared, renewal).await);
         }
         match self.verify(stored, prepared, attempt.share).await {
             Ok(Some(account)) => {
@@ -80,7 +80,7 @@ impl Directory {
     /// Argon2, against the account's hash or, for nobody, against a decoy that takes as long.
     async fn verify(
         &self,
-        stored: Option<Stored>,
+        stored: Option<Arc<Stored>>,
         prepared: Option<String>,
         share: HashShare,
     ) -> Result<Option<Arc<Account>>> {
@@ -94,8 +94,9 @@ impl Directory {
             self.hashing.run(share, move || (password::verify(&prepared, &phc), prepared)).await?;
         match stored {
             Some(stored) if right && possible => {
-                self.verified.remember(self.verified.mark(&stored.account, &prepared));
-                Ok(Some(self.upgraded(&stored, &prepared).await))
+                let renewal = self.policy.renewal(&stored.credentials);
+                self.verified.remember(self.verified.mark(&stored, &prepared), renewal);
+                Ok(Some(self.upgraded(&stored, &prepared, renewal).await))
             }
             _ => Ok(None),
         }
@@ -106,18 +107,18 @@ impl Directory {
     ///
     /// It stays unchanged while other logins wait, and if it cannot be written: the next login
     /// tries.
-    async fn upgraded(&self, stored: &Stored, prepared: &str) -> Arc<Account> {
-        if !self.policy.replaces(&stored.credentials) {
+    async fn upgraded(&self, stored: &Stored, prepared: &str, renewal: Renewal) -> Arc<Account> {
+        if renewal == Renewal::None {
             return Arc::clone(&stored.account);
         }
         match self.upgrade(stored, prepared).await {
-            Ok(Some(account)) => {
+            Ok(Some(upgraded)) => {
                 tracing::info!(
-                    account = account.name,
+                    account = upgraded.account.name,
                     "the password was hashed again, at the configured cost"
                 );
-                self.verified.remember(self.verified.mark(&account, prepared));
-                account
+                self.verified.remember(self.verified.mark(&upgraded, prepared), Renewal::None);
+                upgraded.account
             }
             Ok(None) => Arc::clone(&stored.account),
             Err(error) => {
@@ -128,7 +129,7 @@ impl Directory {
     }
 
     /// `None` if there was no room, or somebody else changed the record.
-    async fn upgrade(&self, stored: &Stored, prepared: &str) -> Result<Option<Arc<Account>>> {
+    async fn upgrade(&self, stored: &Stored, prepared: &str) -> Result<Option<Stored>> {
         let (policy, text) = (self.policy, prepared.to_owned());
         let made = self.hashing.run_if_free(move || Credentials::make(&text, policy)).await?;
         let Some(credentials) = made.transpose()? else { return Ok(None) };
@@ -138,7 +139,7 @@ impl Directory {
             return Ok(None);
         }
         Arc::make_mut(&mut next.account).version += 1;
-        Ok(Some(next.account))
+        Ok(Some(next))
     }
 
     /// A hash of a password nobody knows, made once when first needed.

@@ -77,10 +77,10 @@ impl LoginError {
 
 /// The account of a right password, unless it is disabled. A login to a shared account is
 /// refused, even if it has a password.
-pub(crate) fn enabled(account: Arc<Account>) -> Result<Account, LoginError> {
+pub(crate) fn enabled(account: Arc<Account>) -> Result<Arc<Account>, LoginError> {
     if account.disabled || account.shared {
         Err(LoginError::at_once(LoginFailure::Disabled))
     } else {
-        Ok(Arc::unwrap_or_clone(account))
+        Ok(account)
     }
 }

@@ -1,6 +1,5 @@
 //! The parsed records of accounts. A login and each delivery read a record, and parsing it costs
-//! three times as much as reading it. The account of a record that is kept is shared by all who
-//! read the record.
+//! three times as much as reading it. A record that is kept is shared by all who read it.
 //!
 //! Each use compares the octets that were read with those that were parsed. So a change by any
 //! process is seen at once.
@@ -11,7 +10,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use posthaste_store::DirectoryEntry;
 
-use crate::account::Account;
 use crate::error::Result;
 use crate::recent::{AsIs, Recent};
 use crate::record::Stored;
@@ -23,7 +21,7 @@ const KEPT: usize = 256;
 const OCTETS_MAX: usize = 1024;
 
 /// A record as it was read, and what it means.
-type Parsed = (DirectoryEntry, Stored);
+type Parsed = (DirectoryEntry, Arc<Stored>);
 
 /// The records used last.
 pub(crate) struct ParsedRecords {
@@ -36,32 +34,21 @@ impl ParsedRecords {
         Self { hasher: RandomState::new(), recent: Mutex::new(Recent::of_hashes(KEPT)) }
     }
 
-    /// The account and the credentials of a record that was read.
-    pub fn of(&self, entry: DirectoryEntry) -> Result<Stored> {
-        let parsed = self.parsed(entry)?;
-        Ok(Arc::try_unwrap(parsed).map_or_else(|kept| kept.1.clone(), |(_, stored)| stored))
-    }
-
-    /// The account of a record that was read. It copies nothing of a record that is kept.
-    pub fn account(&self, entry: DirectoryEntry) -> Result<Arc<Account>> {
-        self.parsed(entry).map(|parsed| Arc::clone(&parsed.1.account))
-    }
-
-    fn parsed(&self, entry: DirectoryEntry) -> Result<Arc<Parsed>> {
+    /// The account and the credentials of a record that was read. It copies nothing of a record
+    /// that is kept.
+    pub fn of(&self, entry: DirectoryEntry) -> Result<Arc<Stored>> {
         let key = self.hasher.hash_one(&entry.name);
         let known = self.recent.lock().get(&key);
         if let Some(known) = known
             && known.0 == entry
         {
-            return Ok(known);
+            return Ok(Arc::clone(&known.1));
         }
-        let stored = Stored::read(&entry)?;
-        let is_kept = entry.value.len() <= OCTETS_MAX;
-        let parsed = Arc::new((entry, stored));
-        if is_kept {
-            self.recent.lock().insert(key, Arc::clone(&parsed));
+        let stored = Arc::new(Stored::read(&entry)?);
+        if entry.value.len() <= OCTETS_MAX {
+            self.recent.lock().insert(key, Arc::new((entry, Arc::clone(&stored))));
         }
-        Ok(parsed)
+        Ok(stored)
     }
 }
 
@@ -87,8 +74,8 @@ mod tests {
             let stored = parsed.of(entry(name, version, quota)).unwrap();
             let found = (&*stored.account.name, stored.account.version, stored.account.quota_bytes);
             assert_eq!(found, (name, version, Some(quota.into())));
-            let again = parsed.account(entry(name, version, quota)).unwrap();
-            assert!(Arc::ptr_eq(&again, &stored.account), "an account is shared");
+            let again = parsed.of(entry(name, version, quota)).unwrap();
+            assert!(Arc::ptr_eq(&again, &stored), "a record is shared");
         }
         let damaged = DirectoryEntry { value: "{".into(), ..entry("ana", 2, 8) };
         assert!(parsed.of(damaged).is_err());

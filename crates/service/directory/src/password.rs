@@ -4,7 +4,7 @@
 //! Both are made when a password is set, so that either kind of login works from then on. A thief
 //! of the store can try passwords against the cheaper of the two. So the SCRAM iterations are well
 //! above the 4096 of RFC 7677 §4. A [`Policy`] without SCRAM keeps Argon2id only. A record of an
-//! earlier policy is replaced at the next login with its password: see [`Policy::replaces`].
+//! earlier policy is replaced at the next login with its password: see [`Policy::renewal`].
 
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -29,7 +29,7 @@ const COST_TIMES_MAX: u32 = 4;
 pub(crate) const SCRAM_ITERATIONS: u32 = 65_536;
 
 /// The cost of a hash. Kept with each hash: an account's own is replaced at the next login with its
-/// password, see [`Policy::replaces`].
+/// password, see [`Policy::renewal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// Argon2id memory in KiB.
@@ -60,6 +60,15 @@ impl Default for Policy {
     }
 }
 
+/// What a policy wants for an account's credentials at a login with its right password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// They stay.
+    None,
+    /// They are made again from the password.
+    Due,
+}
+
 impl Policy {
     /// Cheap hashes for tests that make many accounts. Not for any password that matters.
     pub const fn cheap_for_tests() -> Self {
@@ -72,12 +81,15 @@ impl Policy {
     /// More iterations are replaced, too. A server sends the number before it knows the client (RFC
     /// 5802 §5), and for a name that does not exist it sends the configured one. So any other
     /// number says that the account exists.
-    pub(crate) fn replaces(&self, credentials: &Credentials) -> bool {
+    pub(crate) fn renewal(&self, credentials: &Credentials) -> Renewal {
         let iterations = |keys: &Option<ScramKeys>| keys.as_ref().map(|keys| keys.iterations);
         let scram = iterations(&credentials.scram) != self.scram_iterations
             || iterations(&credentials.scram_sha1) != self.sha1_iterations();
         let less = |name, wanted| parameter(&credentials.argon2, name).is_none_or(|had| had < wanted);
-        scram || less("m", self.argon2_memory_kib) || less("t", self.argon2_passes)
+        match scram || less("m", self.argon2_memory_kib) || less("t", self.argon2_passes) {
+            true => Renewal::Due,
+            false => Renewal::None,
+        }
     }
 
     /// Whether a hash of another store costs far more than this policy, and than the default one.
@@ -234,7 +246,7 @@ mod tests {
     fn a_policy_knows_what_it_replaces() {
         let policy = Policy::cheap_for_tests();
         let made = Credentials::make("pencil", policy).unwrap();
-        assert!(!policy.replaces(&made));
+        assert_eq!(policy.renewal(&made), Renewal::None);
         for above in [
             Policy { argon2_memory_kib: 65, ..policy },
             Policy { argon2_passes: 2, ..policy },
@@ -242,11 +254,11 @@ mod tests {
             Policy { scram_iterations: None, ..policy },
             Policy { scram_sha1: true, ..policy },
         ] {
-            assert!(above.replaces(&made), "{above:?}");
+            assert_eq!(above.renewal(&made), Renewal::Due, "{above:?}");
             // Keys with other iterations are replaced by fewer, too. A better Argon2id hash stays.
             let is_argon2 = (above.scram_iterations, above.scram_sha1) == (Some(4096), false);
             let made_above = Credentials::make("pencil", above).unwrap();
-            assert_eq!(policy.replaces(&made_above), !is_argon2, "{above:?}");
+            assert_eq!(policy.renewal(&made_above) == Renewal::Due, !is_argon2, "{above:?}");
         }
     }
 
@@ -254,7 +266,7 @@ mod tests {
     fn a_hash_without_its_parameters_is_made_again() {
         let policy = Policy { scram_iterations: None, ..Policy::cheap_for_tests() };
         let of = |argon2: &str| Credentials { argon2: argon2.to_owned(), scram: None, scram_sha1: None };
-        assert!(!policy.replaces(&of("$argon2id$v=19$m=64,t=1,p=1$c2FsdA$aGFzaA")));
+        assert_eq!(policy.renewal(&of("$argon2id$v=19$m=64,t=1,p=1$c2FsdA$aGFzaA")), Renewal::None);
         for argon2 in [
             "",
             "$argon2id",
@@ -266,7 +278,7 @@ mod tests {
             "$argon2id$v=19$m=63,m=64,t=1$",
             "$m=64,t=1$v=19",
         ] {
-            assert!(policy.replaces(&of(argon2)), "{argon2}");
+            assert_eq!(policy.renewal(&of(argon2)), Renewal::Due, "{argon2}");
         }
     }
 

@@ -60,8 +60,8 @@ impl Records {
         Ok(self.engine.directory_commit(DirectoryChange { name, expected, value }).await?)
     }
 
-    /// An account's record, by its normal name.
-    pub async fn stored(&self, name: &str) -> Result<Option<Stored>> {
+    /// An account's record, by its normal name. Its readers share it.
+    pub async fn stored(&self, name: &str) -> Result<Option<Arc<Stored>>> {
         posthaste_metrics::count(Counter::DirectoryReads, 1);
         let entry = Stored::entry(self.engine(), name).await?;
         entry.map(|entry| self.parsed.of(entry)).transpose()
@@ -69,9 +69,7 @@ impl Records {
 
     /// The account of a record, by its normal name. Its readers share it.
     pub async fn account(&self, name: &str) -> Result<Option<Arc<Account>>> {
-        posthaste_metrics::count(Counter::DirectoryReads, 1);
-        let entry = Stored::entry(self.engine(), name).await?;
-        entry.map(|entry| self.parsed.account(entry)).transpose()
+        Ok(self.stored(name).await?.map(|stored| Arc::clone(&stored.account)))
     }
 
     /// The account an alias belongs to, if the address is one.
@@ -81,9 +79,10 @@ impl Records {
         entry.as_ref().map(record::read_alias).transpose()
     }
 
-    /// The record of an account that must exist, by its normal name.
+    /// The record of an account that must exist, by its normal name, to be changed.
     pub async fn existing(&self, name: &str) -> Result<Stored> {
-        self.stored(name).await?.ok_or_else(|| DirectoryError::NoAccount(name.to_owned()))
+        let stored = self.stored(name).await?.ok_or_else(|| DirectoryError::NoAccount(name.to_owned()))?;
+        Ok(Arc::unwrap_or_clone(stored))
     }
 
     /// The record of an account that must exist, by its name in any spelling.

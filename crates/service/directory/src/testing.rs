@@ -118,7 +118,7 @@ pub(crate) async fn add(directory: &Directory, name: &str, password: &str) -> Ac
 
 /// A login with the password that an account has now.
 pub(crate) fn by_password(account: &Account) -> Login {
-    Login::new(account.clone(), By::Password)
+    Login::new(Arc::new(account.clone()), By::Password)
 }
 
 fn none<T>() -> Result<T> {

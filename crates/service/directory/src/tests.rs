@@ -21,7 +21,7 @@ const fn from(address: IpAddr) -> Client {
 }
 
 async fn login(directory: &Directory, name: &str, password: &str) -> Result<String, LoginError> {
-    directory.login(name, &secret(password), PEER).await.map(|login| login.account.name)
+    directory.login(name, &secret(password), PEER).await.map(|login| login.account.name.clone())
 }
 
 #[tokio::test]
@@ -177,13 +177,23 @@ async fn a_verified_password_is_not_hashed_again() {
     let text = records.dump();
     let line = text.lines().find(|line| line.starts_with("account/")).unwrap();
     let broken = line.split_once(' ').unwrap().1.replace("$argon2id$", "$nothing$");
-    let fresh = Arc::new(crate::testing::MemoryRecords::default());
-    fresh.put("account/ana@example.org", Bytes::from(broken));
-    let mut moved = other_process(&fresh);
+    let fresh = |value: String| {
+        let records = Arc::new(crate::testing::MemoryRecords::default());
+        records.put("account/ana@example.org", Bytes::from(value));
+        other_process(&records)
+    };
+    let mut moved = fresh(broken.clone());
     std::mem::swap(&mut moved.verified, &mut { directory }.verified);
     assert_eq!(moved.account("ana@example.org").await.unwrap().unwrap().version, ana.version);
     assert!(login(&moved, "ana@example.org", "pencil").await.is_ok());
     assert!(login(&moved, "ana@example.org", "Pencil").await.is_err());
+    // A restored record may have the version of an earlier one, and another hash.
+    let (before, after) = broken.split_once("\",\"scram\"").unwrap();
+    let mut restored = fresh(format!("{before}x\",\"scram\"{after}"));
+    std::mem::swap(&mut restored.verified, &mut moved.verified);
+    assert_eq!(restored.account("ana@example.org").await.unwrap().unwrap().version, ana.version);
+    assert!(login(&restored, "ana@example.org", "pencil").await.is_err());
+    std::mem::swap(&mut restored.verified, &mut moved.verified);
     // Any change of the record ends it.
     moved.set("ana@example.org", AccountChange::default()).await.unwrap();
     assert!(login(&moved, "ana@example.org", "pencil").await.is_err());
@@ -250,7 +260,7 @@ async fn an_unknown_name_takes_a_hash_like_a_wrong_password() {
     }
     // A PHC string: parameters before salt and hash.
     let cost = |phc: &str| phc.rsplitn(3, '$').last().map(String::from);
-    let of_ana = directory.records.stored(&ana.name).await.unwrap().unwrap().credentials.argon2;
+    let of_ana = directory.records.stored(&ana.name).await.unwrap().unwrap().credentials.argon2.clone();
     assert_eq!(cost(directory.decoy_hash.get().unwrap()), cost(&of_ana));
 }
 
@@ -295,6 +305,14 @@ async fn a_password_kept_cheaply_is_kept_better_from_the_next_login_on() {
         assert!(login(directory, "ana@example.org", "Pencil").await.is_err());
     }
     assert_eq!(records.dump(), upgraded);
+    // An upgrade for which there was no room is made at a later login.
+    let best = Policy { argon2_memory_kib: 192, ..policy };
+    let best =
+        Directory::with_policy(Arc::clone(&records) as Arc<dyn posthaste_store::Engine>, best).unwrap();
+    let stored = best.records.stored("ana@example.org").await.unwrap().unwrap();
+    best.verified.remember(best.verified.mark(&stored, "pencil"), best.policy.renewal(&stored.credentials));
+    assert!(login(&best, "ana@example.org", "pencil").await.is_ok());
+    assert!(records.dump().contains("m=192,"));
     // It is the same password: sessions continue.
     better.leases.compare(LeasesToCompare::All).await.unwrap();
     assert!(!lease.is_ended());

@@ -19,6 +19,9 @@
 //! users. Only the pairs count for them, so failures for one account do not cause refusals for
 //! others.
 //!
+//! Requests to the server that checks tokens have scores of their own, with the same limits. They
+//! count until that server answers: its failures are no guesses, and lock nobody out.
+//!
 //! Scores are kept in bounded tables and only in memory: a restart resets them.
 
 use std::hash::{BuildHasher, RandomState};
@@ -58,8 +61,9 @@ const TRUSTED_SHARES: u64 = 64;
 /// Entries of a table's generation. A hash table of 65,536 places has room for 57,344. With more
 /// it would take twice the memory.
 const ENTRIES: usize = 57_000;
-/// Bytes of four tables under an attack: two generations each, whose places have up to 40 bytes.
-pub(crate) const SCORES_BYTES_MAX: u64 = 4 * 2 * 40 * 65_536;
+/// Bytes of four tables under an attack: two generations each. Places of three tables have up to
+/// 40 bytes, and those of known pairs up to 12.
+pub(crate) const SCORES_BYTES_MAX: u64 = 2 * (3 * 40 + 12) * 65_536;
 
 #[derive(Clone, Copy)]
 struct Score {
@@ -99,6 +103,15 @@ pub(crate) struct Attempt {
     pub refused: bool,
     /// The share of hashing that checks its password.
     pub share: HashShare,
+}
+
+/// A request to the server that checks tokens: the scores that it counts for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    /// Of an unknown account: the networks, with their weights.
+    networks: [Option<(u64, f64)>; TIERS_V6.len()],
+    /// Of an account that is known at the address, or of any at a trusted one: the pair.
+    pair: Option<u64>,
 }
 
 impl Throttle {
@@ -161,6 +174,44 @@ impl Throttle {
     pub fn succeed(&mut self, attempt: Attempt, now: Instant) {
         self.forgive(attempt, now);
         self.known.insert(attempt.pair, ());
+    }
+
+    /// Counts a request about an attempt to the server that checks tokens. `None` if it must not be
+    /// made, because too many others had no answer.
+    ///
+    /// A refused request does not count. So some requests are made however many clients want, and
+    /// all of them soon after that server answers again.
+    pub fn begin_request(&mut self, attempt: Attempt, now: Instant) -> Option<Request> {
+        // Known accounts have scores of their own: strangers at their address do not refuse them.
+        // The keys are not those of failed logins, for which passwords would be refused, too.
+        let (request, max) = match attempt.share {
+            HashShare::Network(_) => {
+                let networks = attempt.networks.map(|of| of.map(|(key, weight)| (!key, weight)));
+                (Request { networks, pair: None }, NETWORK_SCORE_MAX)
+            }
+            _ => {
+                let networks = [None; TIERS_V6.len()];
+                (Request { networks, pair: Some(!attempt.pair) }, PAIR_SCORE_MAX)
+            }
+        };
+        if self.count_request(request, 1.0, now) > max {
+            self.end_request(request, now);
+            return None;
+        }
+        Some(request)
+    }
+
+    /// Takes back a request that was answered, or that was not made.
+    pub fn end_request(&mut self, request: Request, now: Instant) {
+        self.count_request(request, -1.0, now);
+    }
+
+    /// Adds so many requests to their scores, and answers with the highest one.
+    fn count_request(&mut self, request: Request, count: f64, now: Instant) -> f64 {
+        let by_pair = request.pair.map(|pair| add(&mut self.pairs, pair, count, PAIR_SCORE_MAX, now));
+        request.networks.iter().flatten().fold(by_pair.unwrap_or(0.0), |worst, &(key, weight)| {
+            worst.max(add(&mut self.networks, key, count * weight, PAIR_SCORE_MAX, now))
+        })
     }
 
     /// The networks that an attempt from an address counts for: none if the address is trusted.
@@ -287,6 +338,57 @@ mod tests {
         assert_eq!(looked_at, 128);
         fail(&mut throttle, "10.2.0.1", 65, now);
         assert!(throttle.begin(ip("10.2.0.1"), "new", now).refused);
+    }
+
+    /// Begins a request for a token of an account.
+    fn ask(throttle: &mut Throttle, address: &str, account: &str, now: Instant) -> Option<Request> {
+        let attempt = throttle.begin(ip(address), account, now);
+        throttle.forgive(attempt, now);
+        throttle.begin_request(attempt, now)
+    }
+
+    /// Of a thousand requests that have no answer, each for another account, how many are made.
+    fn unanswered(throttle: &mut Throttle, address: &str, now: Instant) -> usize {
+        (0..1000).filter(|n| ask(throttle, address, &format!("{address} {n}"), now).is_some()).count()
+    }
+
+    #[test]
+    fn requests_without_an_answer_have_a_bound_for_each_address_and_known_account() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        let attempt = throttle.begin(ip(A), "ana", now);
+        throttle.succeed(attempt, now);
+        assert_eq!(unanswered(&mut throttle, A, now), 64);
+        assert_eq!(unanswered(&mut throttle, "2001:db8::1", now), 64);
+        assert!(ask(&mut throttle, "2001:db8::2", "new", now).is_none());
+        assert!(ask(&mut throttle, "192.0.2.2", "new", now).is_some());
+        // A known account has its own, and no password is refused.
+        let made = (0..1000).filter(|_| ask(&mut throttle, A, "ana", now).is_some()).count();
+        assert_eq!(made, 128);
+        assert!(!throttle.begin(ip(A), "ben", now).refused);
+        // A webmail server brings the logins of all users.
+        let made = (0..1000).filter(|_| ask(&mut throttle, "::1", "ana", now).is_some()).count();
+        assert_eq!(made, 128);
+        assert!(ask(&mut throttle, "::1", "ben", now).is_some());
+    }
+
+    #[test]
+    fn requests_are_made_again_soon_after_the_first_answer() {
+        let (mut throttle, start) = (Throttle::new(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(unanswered(&mut throttle, A, start), 64);
+        // Some are made meanwhile, however many are refused.
+        assert_eq!(unanswered(&mut throttle, A, after(10)), 1);
+        assert_eq!(unanswered(&mut throttle, A, after(20)), 1);
+        for n in 0..1000 {
+            let request = ask(&mut throttle, A, &format!("u{n}"), after(30)).unwrap();
+            throttle.end_request(request, after(30));
+        }
+    }
+
+    #[test]
+    fn places_of_the_tables_take_no_more_than_the_plan_counts() {
+        // A table has one byte for each place in addition: less than 40 and 12.
+        assert_eq!([size_of::<(u64, Score)>(), size_of::<(u64, ())>()], [32, 8]);
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::login_error::{LoginError, LoginFailure, NO_TOKEN, enabled};
 use crate::throttle::Attempt;
 use crate::token::{Granted, TokenCheck, TokenError};
 
+/// Why a token is not checked: see `Throttle::begin_request`.
+const UNANSWERED: &str = "too many requests about tokens of this client had no answer";
+
 impl Directory {
     /// Checks a token with which a client wants to be `name`; empty for the one that the token
     /// names. Answers also with the name for the log.
@@ -44,14 +47,23 @@ impl Directory {
     }
 
     /// The grants of a token. An expired token, or one for something else, does not count as a
-    /// guess.
+    /// guess. Nor does one that cannot be checked: it counts as a request without an answer.
     async fn granted(
         &self,
         tokens: &Arc<dyn TokenCheck>,
         token: &Secret<String>,
         attempt: Attempt,
     ) -> Result<Granted, LoginError> {
-        let failure = match tokens.check(token).await {
+        let Some(request) = self.begin_request(attempt) else {
+            self.forgive(attempt);
+            let why = DirectoryError::Tokens(UNANSWERED.to_owned());
+            return Err(LoginError { failure: LoginFailure::Unavailable(why), delay: attempt.delay });
+        };
+        let checked = tokens.check(token).await;
+        if !matches!(checked, Err(TokenError::Unavailable(_))) {
+            self.end_request(request);
+        }
+        let failure = match checked {
             Ok(granted) => return Ok(granted),
             Err(TokenError::Invalid(why)) => {
                 return Err(LoginError { failure: LoginFailure::Token(why), delay: attempt.delay });
@@ -84,7 +96,7 @@ impl Directory {
         match found {
             Ok(Some(stored)) => {
                 self.succeed(attempt);
-                let account = enabled(stored.account)?;
+                let account = enabled(Arc::clone(&stored.account))?;
                 Ok(Login { until: granted.until, ..Login::new(account, By::Token) })
             }
             Ok(None) => refused(LoginFailure::Token("the token names no account of this server")),

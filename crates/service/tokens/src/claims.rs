@@ -16,6 +16,18 @@ impl std::fmt::Debug for Claims {
     }
 }
 
+/// What the claims of a token allow, at whatever time.
+#[derive(Clone)]
+pub struct Terms {
+    /// The account that it names.
+    name: Box<str>,
+    /// The first second at which it is valid, unix time.
+    from: u64,
+    /// The first second at which it is not valid any more.
+    until: Option<u64>,
+    has_scope: bool,
+}
+
 /// The claims that a token must have to be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequiredClaims {
@@ -94,10 +106,31 @@ impl Claims {
     }
 }
 
+impl Terms {
+    /// Octets of the account's name.
+    pub(crate) fn name_len(&self) -> usize {
+        self.name.len()
+    }
+
+    /// The account that the token names, and when it expires.
+    pub fn at(self, now: u64) -> Result<(String, Option<u64>), TokenError> {
+        if now < self.from {
+            return Err(TokenError::Invalid("the token is not valid yet"));
+        }
+        if self.until.is_some_and(|until| now >= until) {
+            return Err(TokenError::Expired);
+        }
+        if !self.has_scope {
+            return Err(TokenError::Scope);
+        }
+        Ok((self.name.into_string(), self.until))
+    }
+}
+
 impl RequiredClaims {
-    /// The account that a token names, and when it expires. Its time is judged last: a token that
-    /// was never valid must not be reported as expired.
-    pub fn judge(&self, claims: &Claims, now: u64) -> Result<(String, Option<u64>), TokenError> {
+    /// The terms of a token. Its time is judged later: a token that was never valid must not be
+    /// reported as expired.
+    pub fn judge(&self, claims: &Claims) -> Result<Terms, TokenError> {
         if !self.issuer.is_empty() && claims.text("iss") != Some(&self.issuer) {
             return Err(TokenError::Invalid("the token is of another issuer"));
         }
@@ -114,20 +147,15 @@ impl RequiredClaims {
             return Err(TokenError::Invalid("the address in the token is not verified"));
         }
         let leeway = self.leeway.as_secs();
-        if claims.seconds("nbf")?.is_some_and(|from| now + leeway < from) {
-            return Err(TokenError::Invalid("the token is not valid yet"));
-        }
-        let expires = claims.seconds("exp")?;
-        if expires.is_some_and(|at| now >= at + leeway) {
-            return Err(TokenError::Expired);
-        }
+        let from = claims.seconds("nbf")?.unwrap_or(0).saturating_sub(leeway);
+        let until = claims.seconds("exp")?.map(|expires| expires + leeway);
         // RFC 9068 §2.2.3; `scp` is what some servers call it.
         let has_scope =
             ["scope", "scp"].iter().any(|claim| claims.words(claim).contains(&self.scope.as_str()));
-        if !self.scope.is_empty() && !has_scope {
-            return Err(TokenError::Scope);
-        }
-        Ok((name.to_owned(), expires.map(|at| at + leeway)))
+        let has_scope = self.scope.is_empty() || has_scope;
+        // Nobody logs in without the scope: the name is not needed.
+        let name = if has_scope { name } else { "" };
+        Ok(Terms { name: name.into(), from, until, has_scope })
     }
 }
 
@@ -141,7 +169,7 @@ mod tests {
     use super::*;
 
     fn judged(json: &str, wanted: &RequiredClaims) -> Result<(String, Option<u64>), TokenError> {
-        wanted.judge(&Claims(serde_json::from_str(json).unwrap()), 1000)
+        wanted.judge(&Claims(serde_json::from_str(json).unwrap()))?.at(1000)
     }
 
     #[test]

@@ -61,11 +61,12 @@ fn judge(claims: &Claims) -> Option<Option<u64>> {
         claim: "email".to_owned(),
         leeway: Duration::from_secs(60),
     };
-    let (name, until) = wanted.judge(claims, NOW).ok()?;
+    let terms = wanted.judge(claims).ok()?;
+    let (name, until) = terms.clone().at(NOW).ok()?;
     assert!(!name.is_empty() && claims.0["iss"] == "https://id.example" && claims.0.contains_key("aud"));
     assert!(until.is_none_or(|until| until > NOW));
     // At its end no token is accepted.
-    let over = until.map(|until| wanted.judge(claims, until));
+    let over = until.map(|until| terms.at(until));
     assert!(over.is_none_or(|over| matches!(over, Err(TokenError::Expired))));
     Some(until)
 }

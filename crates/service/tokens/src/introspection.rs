@@ -1,5 +1,6 @@
-//! Tokens that only the authorization server can read: it gets a request about each (RFC 7662). An
-//! answer is cached for a while, so that a client with several connections causes one request.
+//! Tokens that only the authorization server can read: it gets a request about each (RFC 7662). The
+//! terms in an answer are cached for a while, so that a client with several connections causes one
+//! request. The answer itself is not kept.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,22 +9,36 @@ use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
-use posthaste_directory::{Recent, TokenError};
+use posthaste_directory::{Recent, TokenError, allocated};
 use posthaste_mail_model::Secret;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::claims::Claims;
+use crate::claims::{Claims, RequiredClaims, Terms};
 use crate::http::{Http, Url, percent_encoded};
 
 /// Octets of an answer: it is a handful of claims.
 const ANSWER_LEN_MAX: usize = 64 * 1024;
-/// Answers that are remembered: 2,048 × 2 × at most some KiB. With more users at a time, some
-/// answers are requested again.
+/// Answers that are remembered in each of two generations. With more users at a time, some are
+/// requested again.
 const REMEMBERED: usize = 2048;
+/// Places of the hash table of a generation. One of half as many has room for 1,792.
+const PLACES: usize = 2 * REMEMBERED;
+/// Octets of the account's name in an answer that is remembered. Names of accounts have at most
+/// 382. Some spellings of an international domain are longer, and are requested each time.
+const NAME_LEN_MAX: usize = 382;
+/// Bytes of the names in both generations.
+const NAMES_BYTES_MAX: usize = 2 * REMEMBERED * allocated(NAME_LEN_MAX);
+/// Bytes of a place: a hash table has one byte more for each.
+const PLACE_BYTES: usize = size_of::<(TokenHash, Remembered)>() + 1;
+/// Bytes of all that is remembered of answers. A table that grows has the smaller one beside it.
+pub const ANSWERS_BYTES_MAX: u64 = (NAMES_BYTES_MAX + (2 * PLACES + PLACES / 2) * PLACE_BYTES) as u64;
 
 /// The key of an answer: a token is not kept.
 type TokenHash = [u8; 32];
+/// When an answer came, and the terms in it. An error is [`TokenError::Invalid`], without text of
+/// its own.
+type Remembered = (Instant, Result<Terms, TokenError>);
 
 /// Asks an authorization server.
 pub struct Introspection {
@@ -32,7 +47,7 @@ pub struct Introspection {
     /// The value of the field Authorization; empty for none.
     authorization: Secret<String>,
     remembered_for: Duration,
-    answers: Mutex<Recent<TokenHash, (Instant, Arc<Claims>)>>,
+    answers: Mutex<Recent<TokenHash, Remembered>>,
 }
 
 impl Introspection {
@@ -55,15 +70,15 @@ impl Introspection {
         Self { url, http, authorization, remembered_for, answers }
     }
 
-    /// The claims of a token from the server, if it is valid.
+    /// The terms of a token from the server, if it is valid. `wanted` is the same in each call.
     #[boxed]
-    pub async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
+    pub async fn terms(&self, token: &str, wanted: &RequiredClaims) -> Result<Terms, TokenError> {
         let hash: TokenHash = Sha256::digest(token).into();
         let known = self.answers.lock().get(&hash);
-        if let Some((at, claims)) = known
+        if let Some((at, terms)) = known
             && at.elapsed() < self.remembered_for
         {
-            return Ok(Claims::clone(&claims));
+            return terms;
         }
         // RFC 7662 §2.1
         let form = format!("token={}&token_type_hint=access_token", percent_encoded(token));
@@ -73,8 +88,12 @@ impl Introspection {
             TokenError::Unavailable(why) => TokenError::Unavailable(format!("{} {why}", self.url)),
             other => other,
         })?;
-        self.answers.lock().insert(hash, (Instant::now(), Arc::new(claims.clone())));
-        Ok(claims)
+        let terms = wanted.judge(&claims);
+        let is_long = terms.as_ref().is_ok_and(|terms| terms.name_len() > NAME_LEN_MAX);
+        if !is_long {
+            self.answers.lock().insert(hash, (Instant::now(), terms.clone()));
+        }
+        terms
     }
 }
 

@@ -12,7 +12,8 @@
 //! Invariants:
 //! * No error and no log line contains a token or its claims.
 //! * An unauthenticated client can cause a bounded number of requests, each with a deadline and a
-//!   bound on its answer.
+//!   bound on its answer. The throttle of logins counts those for tokens that are not valid, and
+//!   those without an answer.
 //! * A token is refused unless the configuration names its issuer, audience, algorithm and scope.
 
 pub mod algorithm;
@@ -28,7 +29,7 @@ use async_trait::async_trait;
 use posthaste_directory::{Granted, TokenCheck, TokenError, normal_domain, unix_time};
 use posthaste_mail_model::Secret;
 
-use crate::claims::{Claims, RequiredClaims};
+use crate::claims::{RequiredClaims, Terms};
 use crate::introspection::Introspection;
 use crate::keys::KeyStore;
 
@@ -97,10 +98,13 @@ impl Tokens {
         self.domains.is_empty() || domain.is_some_and(|domain| self.domains.contains(&domain))
     }
 
-    async fn claims(&self, token: &str) -> Result<Claims, TokenError> {
+    async fn terms(&self, token: &str) -> Result<Terms, TokenError> {
         match &self.judge {
-            Judge::Keys { keys, algorithms } => jwt::verified(token, keys, algorithms).await,
-            Judge::Server(server) => server.claims(token).await,
+            Judge::Keys { keys, algorithms } => {
+                let claims = jwt::verified(token, keys, algorithms).await?;
+                self.wanted.judge(&claims)
+            }
+            Judge::Server(server) => server.terms(token, &self.wanted).await,
         }
     }
 }
@@ -108,8 +112,7 @@ impl Tokens {
 #[async_trait]
 impl TokenCheck for Tokens {
     async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError> {
-        let claims = self.claims(token.expose()).await?;
-        let (name, expires) = self.wanted.judge(&claims, unix_time::now())?;
+        let (name, expires) = self.terms(token.expose()).await?.at(unix_time::now())?;
         let name = if name.contains('@') { name } else { format!("{name}@{}", self.domain) };
         if !self.may_name(&name) {
             return Err(TokenError::Invalid("the token names an account of a domain that it may not name"));

@@ -337,6 +337,29 @@ async fn the_authorization_server_is_asked_once_for_each_token() {
     assert_eq!(asked.load(Ordering::SeqCst), before + 2);
 }
 
+/// No account has such a name.
+#[tokio::test]
+async fn an_answer_with_a_very_long_name_is_not_remembered() {
+    let server = HttpServer::start(|request| {
+        let len = if request.contains("token=short&") { 300 } else { 50_000 };
+        let named = claims(now() + 600).replace("ana@", &format!("{}@", "x".repeat(len)));
+        let scope = if request.contains("token=other&") { r#""scope":"other""# } else { r#""scope":"mail""# };
+        let named = named.replace(r#""scope":"mail""#, scope);
+        (200, format!(r#"{{"active":true,{}"#, &named[1..]))
+    });
+    let (url, secret) = (server.url("/introspect").parse().unwrap(), Secret::new(String::new()));
+    let asking = Introspection::new(url, http(), ("", &secret), Duration::from_secs(3600));
+    let tokens = checking(Judge::Server(asking));
+    // Without the scope it is: its holder would cause requests that nothing counts.
+    for (token, requests) in [("short", 1), ("long", 3), ("other", 1)] {
+        let before = server.requests().len();
+        for _ in 0..3 {
+            assert_eq!(check(&tokens, token).await.is_ok(), token != "other");
+        }
+        assert_eq!(server.requests().len() - before, requests, "{token}");
+    }
+}
+
 #[tokio::test]
 async fn names_without_a_domain_get_one_and_sessions_may_outlive_tokens() {
     let (dir, signer) = (tempdir(), Signer::ed25519());

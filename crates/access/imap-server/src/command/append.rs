@@ -47,7 +47,7 @@ pub(super) async fn run(
     let finding = Box::pin(asker.find_name(name, Act::Insert));
     let found = wire.reporting(reports, finding).await.map_err(Failure::try_create)?;
     let Session { service, wire, login, selected, notify, .. } = session;
-    let (service, user) = (&**service, logged_in(login.as_ref())?);
+    let (service, user) = (&**service, logged_in(login.as_deref())?);
     let source = UrlSource::of(service, user, selected.as_ref());
     let reports = service.reports(tag);
     let stored = wire.reporting(reports, Box::pin(Stored::of(source, &found, messages))).await?;

@@ -16,7 +16,7 @@ pub(super) async fn close(session: &mut Session, tag: &Tag) -> Result<Reply, Fai
         // RFC 4314 §4: without the right, CLOSE removes nothing, and is no error.
         && selected.permit(Act::Expunge).is_ok()
     {
-        let reader = reader_of(service, logged_in(login.as_ref())?.id, selected);
+        let reader = reader_of(service, logged_in(login.as_deref())?.id, selected);
         let expunging = changes::expunge(wire, (reader, &*selected.mailbox), tag, None);
         let expunged = Box::pin(expunging).await?;
         if let Some(notify) = notify {

@@ -97,7 +97,7 @@ async fn execute(session: &mut Session, tag: &Tag, args: MultiSearchArgs) -> Res
     let mut pace = Pace::default();
     let targets = {
         let Session { wire, service, login, selected, .. } = &mut *session;
-        let asker = Asker { service, login: logged_in(login.as_ref())? };
+        let asker = Asker { service, login: logged_in(login.as_deref())? };
         let from = SearchedNames { asker, selected: selected.as_ref(), elsewhere: &elsewhere, has_selected };
         wire.reporting(search.reports(asker.service), Box::pin(targets(from, &mut pace))).await?
     };
@@ -312,7 +312,7 @@ impl Search<'_> {
             return outcome;
         }
         let Session { wire, service, login, .. } = &mut *session;
-        let opening = Box::pin(service.store.open_for(logged_in(login.as_ref())?.id, entry.id));
+        let opening = Box::pin(service.store.open_for(logged_in(login.as_deref())?.id, entry.id));
         let opened = match wire.reporting(self.reports(service), opening).await {
             Ok(opened) => opened,
             // The mailbox was deleted meanwhile.

@@ -5,6 +5,8 @@
 //! QUOTASET is offered to it alone. The quota root of another account is the level above its
 //! mailboxes, `Other Users/ana@example.org`, whether these are shared or not.
 
+use std::sync::Arc;
+
 use posthaste_delivery::{Quota, Usage};
 use posthaste_directory::{Account, AccountChange, Address};
 use posthaste_imap_codec::response::{Code, QuotaResource, Untagged};
@@ -79,7 +81,7 @@ pub(super) async fn set(
     let (asker, wire, reports) = session.reporting(tag)?;
     let account = wire.reporting(reports, Box::pin(change(asker, root, limits))).await?;
     if let Some(login) = session.login.as_mut().filter(|login| login.id == account.id) {
-        *login = account.clone();
+        *login = Arc::new(account.clone());
     }
     if let Some(limits) = self::limits(&session.service, &account) {
         say_quota(session, tag, root, &account, limits).await?;

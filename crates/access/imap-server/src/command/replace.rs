@@ -100,7 +100,7 @@ async fn prepared(
     message: AppendMessage,
 ) -> Result<Prepared, Failure> {
     let reports = session.service.reports(tag);
-    let account = logged_in(session.login.as_ref())?;
+    let account = logged_in(session.login.as_deref())?;
     let source = UrlSource::of(&session.service, account, session.selected.as_ref());
     let preparing = async {
         let new = vec![whole(source, assembly, message).await?];

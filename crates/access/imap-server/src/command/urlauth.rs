@@ -69,7 +69,7 @@ pub(super) async fn generate(
     tag: &Tag,
     urls: &[(String, String)],
 ) -> Result<Reply, Failure> {
-    let account = logged_in(session.login.as_ref())?;
+    let account = logged_in(session.login.as_deref())?;
     let source = UrlSource::of(&session.service, account, session.selected.as_ref());
     let reports = session.service.reports(tag);
     let authorised = session.wire.reporting(reports, Box::pin(authorise(source, urls))).await?;
@@ -158,7 +158,7 @@ async fn answer(session: &mut Session, tag: &Tag, item: &UrlFetchItem) -> Result
     let is_full = ImapUrl::parse(url).is_ok_and(|url| url.auth.is_some());
     let mut found = UrlData::default();
     if is_full {
-        let account = logged_in(session.login.as_ref())?;
+        let account = logged_in(session.login.as_deref())?;
         let source = UrlSource::of(&session.service, account, session.selected.as_ref());
         let reports = session.service.reports(tag);
         // All that can fail is done before the response begins.

@@ -54,6 +54,7 @@ use posthaste_queue::SCHEDULED_BYTES_MAX;
 use posthaste_reporting::REPORTS_BYTES_MAX;
 use posthaste_screening::HOSTS_BYTES_MAX;
 use posthaste_smtp_client::{DNS_BYTES_MAX, STS_BYTES_MAX};
+use posthaste_tokens::introspection::ANSWERS_BYTES_MAX;
 
 use super::machine::{known_memory, memory_there_is};
 use crate::config::{Auto, Config};
@@ -76,8 +77,9 @@ pub const CONNECTION_BYTES: u64 = 1120 << 10;
 /// The memory of the program without connections: threads, and pages of the commit under way.
 const PROGRAM_BYTES: u64 = 16 << 20;
 /// Tables that are full only under an attack, each with the bound of the crate that has it.
-const TABLES: [u64; 7] = [
+const TABLES: [u64; 8] = [
     LOGINS_BYTES_MAX,
+    ANSWERS_BYTES_MAX,
     HOSTS_BYTES_MAX,
     REPORTS_BYTES_MAX,
     QUOTAS_BYTES_MAX,
@@ -481,6 +483,7 @@ mod tests {
         // What any server has, and parts that grow with the memory.
         let bounds = [LOGINS_BYTES_MAX, HOSTS_BYTES_MAX, REPORTS_BYTES_MAX, QUOTAS_BYTES_MAX];
         assert!(TABLES_BYTES >= bounds.iter().sum::<u64>() + DNS_BYTES_MAX + STS_BYTES_MAX);
+        assert!(TABLES.contains(&ANSWERS_BYTES_MAX));
         assert_eq!(TABLES_BYTES, TABLES.iter().sum::<u64>());
         for more in [
             Plan { schedule: plan.schedule + 5, ..plan },

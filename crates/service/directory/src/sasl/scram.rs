@@ -73,7 +73,7 @@ enum ScramState {
     ClientFirst,
     ClientFinal(Box<Pending>),
     /// The signature is sent; the client's empty response is awaited.
-    Acknowledge(Box<Account>),
+    Acknowledge(Arc<Account>),
     Over,
 }
 
@@ -138,11 +138,11 @@ impl Server {
                 let attempt = directory.begin_attempt(channel.client, key_of(pending.name.as_ref()));
                 let (account, signature) = finish(self.hash, *pending, &last, attempt)?;
                 directory.succeed(attempt);
-                self.state = ScramState::Acknowledge(Box::new(enabled(account)?));
+                self.state = ScramState::Acknowledge(enabled(account)?);
                 Ok(ScramStep::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
             }
             ScramState::Acknowledge(account) if text.is_empty() => {
-                Ok(ScramStep::Done(Box::new(Login::new(*account, By::Password))))
+                Ok(ScramStep::Done(Box::new(Login::new(account, By::Password))))
             }
             ScramState::Acknowledge(_) => {
                 Err(LoginError::at_once(LoginFailure::Malformed("the last response must be empty")))
@@ -161,8 +161,8 @@ impl Server {
         let stored = directory.stored_for_login(name.as_ref()).await?;
         let decoy = decoy(directory, self.hash, &first.name).await?;
         let (account, keys) = match stored {
-            Some(stored) => match self.keys_of(stored.credentials) {
-                Some(keys) => (Some(stored.account), keys),
+            Some(stored) => match self.keys_of(&stored.credentials) {
+                Some(keys) => (Some(Arc::clone(&stored.account)), keys),
                 None => (None, decoy),
             },
             None => (None, decoy),
@@ -173,10 +173,10 @@ impl Server {
         Ok((Pending { account, keys, name, nonce, bound: first.bound, auth_message }, challenge))
     }
 
-    fn keys_of(&self, credentials: Credentials) -> Option<ScramKeys> {
+    fn keys_of(&self, credentials: &Credentials) -> Option<ScramKeys> {
         match self.hash {
-            ScramHash::Sha256 => credentials.scram,
-            ScramHash::Sha1 => credentials.scram_sha1,
+            ScramHash::Sha256 => credentials.scram.clone(),
+            ScramHash::Sha1 => credentials.scram_sha1.clone(),
         }
     }
 
