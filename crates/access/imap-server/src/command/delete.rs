@@ -3,6 +3,7 @@
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, Tag};
 use posthaste_mail_model::{AccountId, MailboxId};
+use posthaste_store::StoreError;
 
 use super::DONE;
 use crate::reply::{Failure, Reply};
@@ -15,30 +16,38 @@ use crate::session::Session;
 pub(super) async fn run(session: &mut Session, tag: &Tag, mailbox: &MailboxArg) -> Result<Reply, Failure> {
     let (asker, wire, reports) = session.reporting(tag)?;
     let id = wire.reporting(reports, Box::pin(delete(asker, mailbox))).await?;
-    if session.selected.as_ref().is_some_and(|selected| Some(selected.mailbox.id()) == id) {
+    if session.selected.as_ref().is_some_and(|selected| selected.mailbox.id() == id) {
         session.selected = None;
         session.wire.say_code(Code::Closed, "The selected mailbox was deleted");
     }
     Ok(DONE)
 }
 
-/// Deletes a mailbox, and returns its id if it was known.
-async fn delete(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<Option<MailboxId>, Failure> {
+/// Deletes a mailbox, and returns its id. Another session may give the name to another mailbox
+/// meanwhile. That one stays, because nobody has checked the right in it.
+async fn delete(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<MailboxId, Failure> {
     let service = asker.service;
     let resolved = asker.resolve(mailbox.name()?).await?;
-    if resolved.others.is_some() {
-        asker.find(mailbox, Act::Delete).await?;
-    }
     let list = service.store.list(resolved.owner).await?;
-    let id = list.find(&resolved.name).map(|entry| entry.id);
-    if id.is_none() && list.has_children(&resolved.name) {
+    let Some(entry) = list.find(&resolved.name) else {
+        // RFC 4314 §6: no answer shows which names others have.
+        if resolved.others.is_some() || !list.has_children(&resolved.name) {
+            return Err(StoreError::NoSuchName.into());
+        }
         // RFC 9051 §6.3.5: a parent level disappears with the last mailbox below it, not earlier.
         return Err(Reply::no(Code::HasChildren, "The name has mailboxes below it: delete them first").into());
-    }
-    service.store.delete(resolved.owner, &resolved.name).await?;
-    if let Some(id) = id {
-        forget(service, resolved.owner, id).await;
-    }
+    };
+    let id = entry.id;
+    Act::Delete.permit(resolved.rights(id))?;
+    let deleted = service.store.delete_if(resolved.owner, &resolved.name, |mailbox| mailbox == id).await;
+    deleted.map_err(|error| match error {
+        // As above: mailboxes below the name of one that another session has just deleted.
+        StoreError::Refused(_) if resolved.others.is_some() && !resolved.name.is_inbox() => {
+            StoreError::NoSuchName
+        }
+        other => other,
+    })?;
+    forget(service, resolved.owner, id).await;
     Ok(id)
 }
 

@@ -10,7 +10,7 @@ use posthaste_net::ByteBudget;
 use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
     BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, ListCommit, MailboxCommit,
-    MailboxHead, Result, Row,
+    MailboxHead, Result, Row, Store, StoreOptions,
 };
 use tokio::sync::watch;
 
@@ -60,6 +60,11 @@ impl Gate {
             |delivery| ImapService::new(talkative_options(every), delivery, None, ByteBudget::new(256 << 20));
         let server = Server::start_on(wrap, service);
         (server, gate.expect("a gate"))
+    }
+
+    /// A store for which no gate is closed, as another process has it.
+    pub(crate) fn store_beside(&self) -> Store {
+        Store::new(Arc::clone(&self.engine), StoreOptions::default())
     }
 
     pub(crate) fn set_open(&self, is_open: bool) {

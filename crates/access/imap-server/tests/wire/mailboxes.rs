@@ -1,7 +1,12 @@
 //! CREATE, DELETE, RENAME, SUBSCRIBE, LIST, LSUB, STATUS, NAMESPACE: RFC 3501 §6.3, RFC 5258,
 //! RFC 5819, RFC 6154.
 
-use crate::harness::Server;
+use posthaste_directory::NewAccount;
+use posthaste_mail_model::MailboxName;
+
+use crate::gate::Gate;
+use crate::harness::{Server, USER};
+use crate::sharing::{BO, SHARED};
 
 #[test]
 fn the_usual_mailboxes_are_there() {
@@ -170,6 +175,44 @@ fn deleting_the_selected_mailbox() {
     let (mut one, mut two) = (server.select("x"), server.select("x"));
     one.run("C: a DELETE x\nS: * OK [CLOSED] …\nS: a OK …\nC: b CHECK\nS: b BAD …");
     two.run("C: a NOOP\nS: a OK …\nS: * BYE …").expect_end();
+}
+
+/// The right is checked in the mailbox that has the name at first. Then another process renames it.
+#[test]
+fn a_delete_takes_no_mailbox_that_got_its_name_meanwhile() {
+    for (who, mailbox) in [(USER, "P"), (BO, SHARED)] {
+        let (server, gate) = Gate::server();
+        server.add_account(BO, NewAccount::default());
+        for name in ["P", "Q"] {
+            server.make_mailbox(name);
+            server.put(name, b"x\r\n");
+        }
+        server.grant(USER, "P", BO, "lx");
+        let (owner, _) = server.mailbox(USER, "P");
+        let mut wire = server.login_as(who);
+        gate.set_open(false);
+        wire.send(format!("a DELETE {mailbox}\r\n").as_bytes());
+        wire.skip_to("* OK [INPROGRESS (\"a\" NIL NIL)] Working");
+        let elsewhere = gate.store_beside();
+        for names in [["P", "Old"], ["Q", "P"]] {
+            let [from, to] = names.map(|name| MailboxName::new(name).expect("a name"));
+            server.wait(elsewhere.rename(owner, &from, &to)).expect("another name");
+        }
+        gate.set_open(true);
+        wire.skip_to("a NO [NONEXISTENT] …");
+        // Both mailboxes stay, and the first one keeps its list.
+        server.login().run(
+            "C: a STATUS P (MESSAGES)\nS~ * STATUS P (MESSAGES 1)\nS~ a OK …\n\
+             C: b STATUS Old (MESSAGES)\nS~ * STATUS Old (MESSAGES 1)\nS~ b OK …",
+        );
+        server.login_as(BO).run(
+            r#"
+            C: a MYRIGHTS "Other Users/ana@example.org/Old"
+            S~ * MYRIGHTS "Other Users/ana@example.org/Old" lx…
+            S~ a OK …
+            "#,
+        );
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use posthaste_mail_model::{AccountId, MailboxName, ModSeq};
+use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq};
 
 use super::lists::InboxMove;
 use super::{ListDraft, Store};
@@ -49,18 +49,30 @@ impl Store {
     /// (RFC 9051 §6.3.5, §6.3.7). INBOX is refused.
     #[boxed]
     pub async fn delete(&self, account: AccountId, name: &MailboxName) -> Result<()> {
+        self.delete_if(account, name, |_| true).await
+    }
+
+    /// [`Store::delete`], if `permit` agrees to the mailbox that has the name in the list that is
+    /// changed. Otherwise `NoSuchName`. After a conflict `permit` is called again: another mailbox
+    /// may have got the name.
+    pub async fn delete_if(
+        &self,
+        account: AccountId,
+        name: &MailboxName,
+        mut permit: impl FnMut(MailboxId) -> bool + Send,
+    ) -> Result<()> {
         if name.is_inbox() {
             return Err(StoreError::Refused("INBOX cannot be deleted"));
         }
-        self.change_list(account, |list, draft| match list.find(name) {
-            Some(entry) => {
-                draft.remove(entry.id);
+        self.change_list(account, |list, draft| match list.find(name).map(|entry| entry.id) {
+            Some(mailbox) if permit(mailbox) => {
+                draft.remove(mailbox);
                 Ok(())
             }
             None if list.has_children(name) => {
                 Err(StoreError::Refused("mailboxes below that name are in the way"))
             }
-            None => Err(StoreError::NoSuchName),
+            _ => Err(StoreError::NoSuchName),
         })
         .await
     }

@@ -111,6 +111,30 @@ async fn delete_keeps_what_is_below_and_notifies_sessions() {
     assert!(matches!(store.delete(account, &name("inbox")).await, Err(StoreError::Refused(_))));
 }
 
+/// Another store renames mailboxes between the list that was read and the commit.
+#[tokio::test]
+async fn another_mailbox_that_got_the_name_meanwhile_is_not_deleted() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let other = Store::new(Arc::clone(&engine), StoreOptions::default());
+    let (store, account) = (Store::new(engine, StoreOptions::default()), AccountId(new_id()));
+    let one = store.create(account, &name("a"), None).await.unwrap().id;
+    let two = store.create(account, &name("b"), None).await.unwrap().id;
+    // Both have one epoch, so the first list is the cached one.
+    other.rename(account, &name("a"), &name("c")).await.unwrap();
+    other.rename(account, &name("b"), &name("a")).await.unwrap();
+    let mut asked = Vec::new();
+    let permit = |mailbox: MailboxId| {
+        asked.push(mailbox);
+        mailbox == one
+    };
+    let refused = store.delete_if(account, &name("a"), permit).await;
+    assert!(matches!(refused, Err(StoreError::NoSuchName)), "{refused:?}");
+    assert_eq!(asked, [one, two]);
+    assert_eq!(names(&store, account).await, ["a", "c"]);
+    store.delete_if(account, &name("c"), |mailbox| mailbox == one).await.unwrap();
+    assert_eq!(names(&store, account).await, ["a"]);
+}
+
 #[tokio::test]
 async fn a_mailbox_deleted_elsewhere_is_learnt_of() {
     let engine = MemoryEngine::new();
