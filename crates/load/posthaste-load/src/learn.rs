@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use posthaste_load_drive::{interrupt, observed};
 use posthaste_load_measure::{Figures, Reading};
+use posthaste_load_report::files;
 use posthaste_load_results::Counted;
 use posthaste_load_text::quantity;
 use posthaste_load_workload::Protocol;
@@ -61,8 +62,8 @@ enum ReadProtocol {
 
 /// Makes the workload.
 pub fn main(args: &LearnArgs) -> Result<(), Failure> {
-    if let Some(out) = args.out.as_deref().filter(|out| out.exists() && !args.force) {
-        return Err(Failure::failed(format!("{} exists; --force overwrites it", out.display())));
+    if let Some(out) = &args.out {
+        files::prepare_file(out, args.force).map_err(Failure::failed)?;
     }
     let profile = profile(args)?;
     let protocol = args.protocol.map(|p| match p {
@@ -75,8 +76,7 @@ pub fn main(args: &LearnArgs) -> Result<(), Failure> {
     }
     match &args.out {
         Some(out) => {
-            std::fs::write(out, &learned.toml)
-                .map_err(|e| Failure::failed(format!("{}: {e}", out.display())))?;
+            files::replace(out, learned.toml.as_bytes()).map_err(Failure::failed)?;
             println!("written to {}; run it by --workload {0}", out.display());
         }
         None => print!("{}", learned.toml),
@@ -139,6 +139,11 @@ mod tests {
 
     use super::*;
 
+    const LOG: &str = "\
+Nov 25 02:00:01 imap(ana)<17><x>: Info: Disconnected: Logged out in=437 out=7132 deleted=1 expunged=1 trashed=0 hdr_count=2 hdr_bytes=500 body_count=1 body_bytes=3000
+Nov 25 02:00:31 imap(bob)<18><y>: Info: Disconnected: Logged out in=40 out=900 deleted=0 expunged=0 trashed=0 hdr_count=0 hdr_bytes=0 body_count=0 body_bytes=0
+";
+
     #[test]
     fn classes_of_folders_are_understood() {
         let command = |folder: &str| CountedCommand {
@@ -151,5 +156,37 @@ mod tests {
         let classes: Vec<Option<u32>> = profile.commands.iter().map(|c| c.folder_most).collect();
         assert_eq!(classes, [None, Some(100), Some(u32::MAX)]);
         assert_eq!(profile.seconds, None);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_file_is_refused() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (log, out) = (dir.path().join("log"), dir.path().join("mine.toml"));
+        let new = elsewhere.path().join("new");
+        std::fs::write(&log, LOG).unwrap();
+        std::os::unix::fs::symlink(&new, &out).unwrap();
+        let learned = |force| {
+            main(&LearnArgs {
+                server_metrics: None,
+                cost: None,
+                dovecot_log: Some(log.clone()),
+                length: None,
+                since: None,
+                time: None,
+                protocol: None,
+                name: "mine".to_owned(),
+                out: Some(out.clone()),
+                force,
+            })
+        };
+        for force in [false, true] {
+            assert!(matches!(learned(force), Err(Failure::Failed(what)) if what.contains("is a link")));
+            assert!(!new.exists());
+        }
+        std::fs::remove_file(&out).unwrap();
+        assert!(learned(false).is_ok());
+        assert!(matches!(learned(false), Err(Failure::Failed(what)) if what.contains("--force")));
+        assert!(learned(true).is_ok());
+        assert!(std::fs::read_to_string(&out).unwrap().contains("name = \"mine\""));
     }
 }

@@ -34,12 +34,10 @@ pub fn main(args: &ReportArgs) -> Result<(), Failure> {
     let document = file.with_extension("tables.md");
     let tables = markdown_of_all(&results);
     let written = [Some(&file), Some(&table), Some(&document).filter(|_| !tables.is_empty())];
-    if let Some(there) = written.into_iter().flatten().find(|f| !args.force && f.exists()) {
-        return Err(Failure::failed(format!("{} exists; --force overwrites it", there.display())));
+    for file in written.into_iter().flatten() {
+        files::prepare_file(file, args.force).map_err(Failure::failed)?;
     }
-    let write = |file: &Path, text: String| {
-        std::fs::write(file, text).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))
-    };
+    let write = |file: &Path, text: String| files::replace(file, text.as_bytes()).map_err(Failure::failed);
     write(&table, csv_of_all(&results))?;
     if !tables.is_empty() {
         write(&document, tables)?;
@@ -47,4 +45,37 @@ pub fn main(args: &ReportArgs) -> Result<(), Failure> {
     write(&file, if args.short { short_html(&results) } else { html(&results) })?;
     println!("{} (and its figures in {})", file.display(), table.display());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_load_results::Results;
+
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_a_file_is_refused() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (result, new) = (dir.path().join("result"), elsewhere.path().join("new"));
+        files::save(&result, &Results::Run(Box::default())).unwrap();
+        let args = |force| ReportArgs {
+            results: vec![result.clone()],
+            out: dir.path().join("x.html"),
+            short: false,
+            force,
+        };
+        for name in ["x.html", "x.csv"] {
+            let link = dir.path().join(name);
+            std::os::unix::fs::symlink(&new, &link).unwrap();
+            for force in [false, true] {
+                let refused = main(&args(force));
+                assert!(
+                    matches!(refused, Err(Failure::Failed(what)) if what.contains("is a link")),
+                    "{name}"
+                );
+            }
+            assert!(!new.exists(), "{name}");
+            std::fs::remove_file(&link).unwrap();
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use posthaste_load_results::{Offered, Results, RunResult, Summary};
 use posthaste_load_text::for_terminal;
@@ -19,6 +19,22 @@ pub fn prepare(dir: &Path, force: bool) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     }
     fs::create_dir_all(dir)
+}
+
+/// Refuses what is in the place of a file: a file unless `force`, and a link or a device always.
+/// Another user may have made the link, and root would write to its target.
+pub fn prepare_file(file: &Path, force: bool) -> io::Result<()> {
+    // The file is written beside it first: see `replace`.
+    for file in [file, part_of(file).as_path()] {
+        let why = match fs::symlink_metadata(file) {
+            Ok(there) if !there.is_file() => "is a link, or no file: name another one by --out",
+            Ok(_) if !force => "exists; --force overwrites it",
+            // An error of the folder is one of the write, too.
+            _ => continue,
+        };
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} {why}", file.display())));
+    }
+    Ok(())
 }
 
 /// Writes everything.
@@ -42,14 +58,21 @@ pub fn save(dir: &Path, results: &Results) -> io::Result<()> {
 /// Ends the name of a file that is being written.
 const UNFINISHED: &str = ".part";
 
+/// Where a file is written before it has its name.
+fn part_of(file: &Path) -> PathBuf {
+    let mut part = file.as_os_str().to_owned();
+    part.push(UNFINISHED);
+    part.into()
+}
+
 /// Replaces a file as a whole: whatever ends the program, the old or the new one is there.
 ///
 /// The part beside it is always a new file. Another user who may write to the directory could have
-/// put a link there, and root would write to its target.
-fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
+/// put a link there, and root would write to its target. A link in the place of the file itself is
+/// replaced, and not followed.
+pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display()));
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(UNFINISHED);
+    let beside = part_of(file);
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(named(error)),
         _ => {}
@@ -226,6 +249,25 @@ mod tests {
         save(dir.path(), &Results::Run(Box::new(crate::sample::run("first", 1, 1.0)))).unwrap();
         assert_eq!(fs::read_to_string(&other).unwrap(), "of root");
         assert!(!dir.path().join("results.json").is_symlink() && read(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_file_is_refused_and_never_followed() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (file, new) = (dir.path().join("x.html"), elsewhere.path().join("new"));
+        let refusal = |force| prepare_file(&file, force).unwrap_err().to_string();
+        assert!(prepare_file(&file, false).is_ok());
+        std::os::unix::fs::symlink(&new, &file).unwrap();
+        assert!(refusal(false).contains("x.html is a link") && refusal(true).contains("x.html is a link"));
+        // It may also come after the check.
+        replace(&file, b"text").unwrap();
+        assert!(!new.exists() && !file.is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+        assert!(refusal(false).contains("--force") && prepare_file(&file, true).is_ok());
+        // A file of somebody's has the name under which it is written.
+        fs::remove_file(&file).unwrap();
+        fs::write(part_of(&file), "").unwrap();
+        assert!(refusal(false).contains("x.html.part exists"));
     }
 
     #[test]
