@@ -8,6 +8,7 @@
 //! | [`licences`] | the licences, sources and crates that `deny.toml` allows |
 //! | [`paths`] | every file and every test that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
+//! | [`events`] | the log knows frequent events by their names |
 //! | [`words`] | comments, documents and messages use plain words |
 //! | [`sentences`] | sentences are short |
 //! | [`shape`] | short files and functions, modules in their folders, no new bool arguments |
@@ -15,6 +16,7 @@
 //! Each check is a function from texts to a list of faults. One test runs it on the project and
 //! expects no fault; others run it on wrong input and expect the fault.
 
+pub mod events;
 pub mod examples;
 pub mod fuzz;
 pub mod groups;
