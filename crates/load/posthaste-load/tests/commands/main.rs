@@ -6,6 +6,7 @@ mod certificates;
 mod interrupt;
 mod merge;
 mod mix;
+mod packages;
 mod processors;
 mod releases;
 mod resume;
