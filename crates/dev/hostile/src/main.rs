@@ -56,8 +56,9 @@ struct Arguments {
     /// server share here.
     #[arg(long, default_value_t = Limits::GRAIN_MS)]
     grain: u64,
-    /// Milliseconds of CPU that the server may take after the attacker left.
-    #[arg(long, default_value_t = 500)]
+    /// Milliseconds of CPU that the server may take after the attacker left. The space of 50,000
+    /// expunged messages is freed then, in 300 to 600.
+    #[arg(long, default_value_t = 1000)]
     cpu_after: u64,
     /// Milliseconds of CPU that one poll of the server may take, 5 at least.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(5..))]

@@ -154,12 +154,12 @@ impl Side {
         server.add_account(USER, PASSWORD);
         import(&server, USER, "F100", 100);
         for size in options.folders() {
-            import(&server, USER, &format!("F{size}"), size);
+            rows::folders_of(size).for_each(|folder| import(&server, USER, &folder, size));
         }
-        if options.has("closed") {
-            for size in options.closed() {
-                server.add_account(&rows::whose_inbox(size), PASSWORD);
-                import(&server, &rows::whose_inbox(size), "INBOX", size);
+        for size in options.closed().into_iter().filter(|_| options.has("closed")) {
+            for account in rows::accounts_with(size) {
+                server.add_account(&account, PASSWORD);
+                import(&server, &account, "INBOX", size);
             }
         }
         server.stop();

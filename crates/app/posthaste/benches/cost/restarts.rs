@@ -4,13 +4,13 @@ use posthaste_testkit::{PYTHON_SESSIONS, run_python};
 
 use crate::client::{Client, Lmtp, append_one};
 use crate::measure::measured_to_the_end;
-use crate::rows::{opening, whose_inbox};
+use crate::rows::{accounts_with, opening};
 use crate::table::MS;
 use crate::{Options, PASSWORD, Side, USER, four_kibibytes};
 
-/// One message into an INBOX that nobody has opened since the server started: by APPEND, and on
-/// another start by LMTP. Twenty to a small mailbox come before, so that only what depends on the
-/// mailbox differs.
+/// One message into each INBOX of a size that nobody has opened since the server started: by APPEND,
+/// and on another start by LMTP. Twenty to a small mailbox come before, so that only what depends on
+/// the mailbox differs.
 pub fn deliveries(side: &mut Side, sizes: &[usize]) {
     const WARM: usize = 20;
     let text = four_kibibytes();
@@ -18,46 +18,57 @@ pub fn deliveries(side: &mut Side, sizes: &[usize]) {
     let mut warm = Client::login(server.address("imap"));
     (0..WARM).for_each(|_| append_one(&mut warm, "F100", &text));
     for size in sizes {
-        let mut client = Client::login_as(server.address("imap"), &whose_inbox(*size));
-        let (cpu, wall) = measured_to_the_end(&server, || append_one(&mut client, "INBOX", &text));
-        let name = format!("APPEND of 4 KiB to {size} that nobody has open");
-        side.table.take(&name, "the same for each", "ms", MS, (cpu, wall));
+        let log_in = |account: String| Client::login_as(server.address("imap"), &account);
+        let mut clients: Vec<_> = accounts_with(*size).map(log_in).collect();
+        let work = || clients.iter_mut().for_each(|client| append_one(client, "INBOX", &text));
+        let used = measured_to_the_end(&server, work);
+        take_for_each(side, &format!("APPEND of 4 KiB to {size} that nobody has open"), clients.len(), used);
     }
     server.stop();
     let server = side.start();
     let mut lmtp = Lmtp::connect(server.address("lmtp"));
     (0..WARM).for_each(|_| lmtp.deliver(USER, &text));
     for size in sizes {
-        let (cpu, wall) = measured_to_the_end(&server, || lmtp.deliver(&whose_inbox(*size), &text));
+        let accounts: Vec<_> = accounts_with(*size).collect();
+        let work = || accounts.iter().for_each(|account| lmtp.deliver(account, &text));
+        let used = measured_to_the_end(&server, work);
         let name = format!("LMTP delivery of 4 KiB to {size} that nobody has open");
-        side.table.take(&name, "the same for each", "ms", MS, (cpu, wall));
+        take_for_each(side, &name, accounts.len(), used);
     }
     server.stop();
 }
 
-/// One message copied, and then moved, into an INBOX that nobody has opened since the server
-/// started. Its account has the folder of one message that it comes from.
+/// One message copied, and then moved, into each INBOX of a size that nobody has opened since the
+/// server started. Its account has the folder of one message that it comes from.
 pub fn copies(side: &mut Side, sizes: &[usize]) {
     let server = side.start();
     let text = four_kibibytes();
     for command in ["COPY", "MOVE"] {
-        let sessions = sizes.iter().map(|size| {
-            let mut client = Client::login_as(server.address("imap"), &whose_inbox(*size));
+        let select = |account: String| {
+            let mut client = Client::login_as(server.address("imap"), &account);
             client.ask(&format!("CREATE {command}"));
             append_one(&mut client, command, &text);
             client.ask(&format!("SELECT {command}"));
-            (client, size)
-        });
-        for (mut client, size) in sessions.collect::<Vec<_>>() {
-            let work = || _ = client.ask(&format!("{command} 1 INBOX"));
-            let (cpu, wall) = measured_to_the_end(&server, work);
+            client
+        };
+        let sessions = sizes.iter().map(|size| (size, accounts_with(*size).map(select).collect::<Vec<_>>()));
+        for (size, mut clients) in sessions.collect::<Vec<_>>() {
+            let ask = |client: &mut Client| _ = client.ask(&format!("{command} 1 INBOX"));
+            let used = measured_to_the_end(&server, || clients.iter_mut().for_each(ask));
             let name = format!("{command} of one to {size} that nobody has open");
-            side.table.take(&name, "the same for each", "ms", MS, (cpu, wall));
-            client.ask("CLOSE");
-            client.ask(&format!("DELETE {command}"));
+            take_for_each(side, &name, clients.len(), used);
+            for client in &mut clients {
+                client.ask("CLOSE");
+                client.ask(&format!("DELETE {command}"));
+            }
         }
     }
     server.stop();
+}
+
+/// Takes what a command used in each of so many mailboxes.
+fn take_for_each(side: &mut Side, row: &str, mailboxes: usize, used: (u64, u64)) {
+    side.table.take(row, "the same for each", "ms", MS * mailboxes as f64, used);
 }
 
 /// Opens sessions that idle, and prints how many bytes of its own the server has grown by for each.
