@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use posthaste_delivery::{DeliveryError, NewMessage, SummaryMemory, WorkFor};
 use posthaste_directory::{Account, Address, Annotated, DirectoryError, Recipient};
 use posthaste_mail_model::{Flag, MailboxId, NumSet, Uid};
+use posthaste_net::copying;
 use posthaste_sieve::{Effect, Outcome, Script};
 use posthaste_store::{FlagChange, Mailbox, Row, StoreError};
 
@@ -158,8 +159,8 @@ impl Filter {
         let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();
         let user = happened.user.clone();
-        let chain =
-            Chain::stored(RequiredExtensions::of_stored(&text)).counted(&sends).submitted_by(Some(&user));
+        let needs = needs_of(&text).await;
+        let chain = Chain::stored(needs).counted(&sends).submitted_by(Some(&user));
         let (served, sent) = (&text, &text);
         let (trigger, client) = (Trigger::Stored, RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, trigger, chain, asked: &[], client };
@@ -246,6 +247,13 @@ async fn file(
     Ok(stays)
 }
 
+/// The extensions for a stored message. Another thread looks at a large one: 64 MiB would take some
+/// 60 ms in one poll.
+async fn needs_of(text: &Bytes) -> RequiredExtensions {
+    let text = text.clone();
+    copying(text.len(), move || RequiredExtensions::of_stored(&text)).await
+}
+
 /// The messages of an event that are still there.
 async fn seen(mailbox: &Arc<Mailbox>, uids: &NumSet) -> Result<Vec<EventMessage>, StoreError> {
     let view = mailbox.current().await?;
@@ -267,6 +275,7 @@ mod tests {
     use posthaste_delivery::{Delivery, DeliveryOptions};
     use posthaste_directory::{Directory, NewAccount, Policy};
     use posthaste_mail_model::{FlagSet, MailboxName, Secret};
+    use posthaste_net::{COPIED_HERE_MAX, given_to_compute_threads};
     use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions};
 
     use super::*;
@@ -281,6 +290,15 @@ mod tests {
         let password = Secret::new("correct horse".to_owned());
         let ana = directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
         (filter, ana)
+    }
+
+    #[tokio::test]
+    async fn another_thread_looks_at_the_octets_of_a_large_message() {
+        for (octets, is_elsewhere) in [(1000, false), (COPIED_HERE_MAX + 1, true)] {
+            let (text, given) = (Bytes::from(vec![b'x'; octets]), given_to_compute_threads());
+            assert_eq!(needs_of(&text).await, RequiredExtensions::default());
+            assert_eq!(given_to_compute_threads() - given, usize::from(is_elsewhere), "{octets} octets");
+        }
     }
 
     /// Each APPEND allocated and moved the state of a run, which few of them have.

@@ -488,7 +488,7 @@ pub fn address_of(domain: &str) -> Option<IpAddr> {
 /// Whether a message's header says `TLS-Required: No` (RFC 8689 §5).
 fn has_tls_required_no(message: &[u8]) -> bool {
     const NAME: &[u8] = b"TLS-Required:";
-    header_of(message).split(|byte| *byte == b'\n').any(|line| {
+    header_lines(message).any(|line| {
         let (name, value) = line.split_at_checked(NAME.len()).unwrap_or((line, b""));
         name.eq_ignore_ascii_case(NAME) && value.trim_ascii().eq_ignore_ascii_case(b"no")
     })
@@ -498,7 +498,7 @@ fn has_tls_required_no(message: &[u8]) -> bool {
 fn hops(message: &[u8]) -> usize {
     let is_received =
         |line: &&[u8]| line.get(..9).is_some_and(|name| name.eq_ignore_ascii_case(b"Received:"));
-    header_of(message).split(|byte| *byte == b'\n').filter(is_received).count()
+    header_lines(message).filter(is_received).count()
 }
 
 /// The number of `Received` fields of a message, and whether TLS is optional for it. Another
@@ -512,10 +512,11 @@ async fn hops_and_tls(message: &Bytes) -> (usize, bool) {
 /// 60 MB would take some 50 ms in one poll.
 const HEADER_READ_MAX: usize = 2 << 20;
 
-/// The header of a message.
-fn header_of(message: &[u8]) -> &[u8] {
+/// The lines of a message's header, without LF. It ends where [`reading_header`] finds its end: at
+/// a blank line, with CR or without. After a bare LF, one poll would walk through the body.
+fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
     let start = message.get(..HEADER_READ_MAX).unwrap_or(message);
-    memchr::memmem::find(start, b"\r\n\r\n").map_or(start, |end| &start[..end])
+    start.split(|byte| *byte == b'\n').take_while(|line| !matches!(*line, b"" | b"\r"))
 }
 
 #[cfg(test)]
@@ -553,6 +554,16 @@ mod tests {
     fn hops_are_counted_in_the_header_alone() {
         let message = b"Received: a\r\n\tb\r\nreceived: c\r\nX-Received: d\r\n\r\nReceived: no\r\n";
         assert_eq!(hops(message), 2);
+    }
+
+    /// A blank line that ends with LF alone was not seen, and 2 MiB of the body were read.
+    #[test]
+    fn a_header_ends_at_a_blank_line_of_any_kind() {
+        for (end, blank) in [("\n", "\n"), ("\n", "\r\n"), ("\r\n", "\n"), ("\r\n", "\r\n")] {
+            let message = format!("Received: a{end}{blank}Received: b\r\nTLS-Required: No\r\n\r\n");
+            assert_eq!(hops(message.as_bytes()), 1, "{message:?}");
+            assert!(!has_tls_required_no(message.as_bytes()), "{message:?}");
+        }
     }
 
     #[tokio::test]

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use posthaste_directory::Recent;
+use posthaste_net::Tiers;
+
+use crate::rates::{an_hour, pour};
 
 /// The time in which a host must come again. RFC 5321 §4.5.4.1 has senders try for 4 to 5 days.
 /// Most come within hours.
@@ -20,13 +23,24 @@ const RETURNS_WITHIN: Duration = Duration::from_secs(2 * 24 * 3600);
 const KNOWN_FOR: Duration = Duration::from_secs(36 * 24 * 3600);
 /// Entries of a table's generation.
 const ENTRIES: usize = 65_536;
+/// Senders of one network that begin to wait in an hour, at most. Some 64 networks together can
+/// push out what waits within the delay. With twice as many, 32 could. A large site with half of
+/// them would wait for long: its senders have many domains.
+const BEGIN_MAX: u64 = 1_024;
+/// Networks of a generation whose senders are counted. A client of more networks has its counts
+/// forgotten. With a tenth of them it could push out what waits anyway.
+const NETWORKS: usize = 1_024;
 /// Bytes of two generations in two tables: an entry has 25 bytes, and a full table has room for
-/// twice as many.
-pub(crate) const GREYLIST_BYTES_MAX: u64 = 2 * 2 * 50 * ENTRIES as u64;
+/// twice as many. An entry of a network has 17 bytes.
+pub(crate) const GREYLIST_BYTES_MAX: u64 = 2 * 2 * 50 * ENTRIES as u64 + 2 * 34 * NETWORKS as u64;
 
 /// The senders that wait, and those that have waited.
 pub struct Greylist {
+    began: Instant,
     hasher: RandomState,
+    /// How many senders of a network began to wait, as leaky buckets. One network could push out
+    /// the senders of all others otherwise, and they would wait for ever.
+    networks: Mutex<Recent<u64, u64>>,
     waiting: Mutex<Recent<u64, Instant>>,
     known: Mutex<Recent<u64, Instant>>,
 }
@@ -40,7 +54,13 @@ impl fmt::Debug for Greylist {
 impl Default for Greylist {
     fn default() -> Self {
         let table = || Mutex::new(Recent::new(ENTRIES));
-        Self { hasher: RandomState::new(), waiting: table(), known: table() }
+        Self {
+            began: Instant::now(),
+            hasher: RandomState::new(),
+            networks: Mutex::new(Recent::new(NETWORKS)),
+            waiting: table(),
+            known: table(),
+        }
     }
 }
 
@@ -73,10 +93,20 @@ impl Greylist {
             }
             Some(since) => Some(delay - since),
             None => {
-                waiting.insert(key, now);
+                if self.may_begin(address, now) {
+                    waiting.insert(key, now);
+                }
                 Some(delay)
             }
         }
+    }
+
+    /// Whether one more sender of a network may begin to wait. If not, its next try is its first.
+    fn may_begin(&self, address: IpAddr, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.began).as_nanos();
+        let at = u64::try_from(since).unwrap_or(u64::MAX);
+        let key = self.hasher.hash_one(Tiers::of(address).share());
+        pour(&self.networks, key, an_hour(BEGIN_MAX), at).is_none()
     }
 }
 
@@ -122,5 +152,24 @@ mod tests {
         assert_eq!(wait("198.51.100.1", "a@example.net", "ana@example.org", 3 * day), Some(delay));
         assert_eq!(wait("192.0.2.5", "c@example.net", "bo@example.org", 35 * day), None);
         assert_eq!(wait("192.0.2.5", "c@example.net", "bo@example.org", 72 * day), Some(delay));
+    }
+
+    /// It pushed out the senders of all others, which then waited for ever.
+    #[test]
+    fn a_network_with_ever_new_senders_makes_no_others_wait_again() {
+        let (list, now, minute) = (Greylist::default(), Instant::now(), Duration::from_secs(60));
+        let wait = |from: &str, sender: &str, at: Duration| {
+            list.wait(from.parse().unwrap(), sender, "ana@example.org", 5 * minute, now + at)
+        };
+        assert_eq!(wait("192.0.2.1", "a@example.net", Duration::ZERO), Some(5 * minute));
+        for n in 0..2 * ENTRIES + 1_000 {
+            let from = format!("198.51.100.{}", n % 256);
+            assert!(wait(&from, &format!("x{n}@example.com"), minute).is_some());
+        }
+        assert_eq!(wait("192.0.2.1", "a@example.net", 5 * minute), None);
+        // Its own first senders have waited, and others of it begin as the hour passes.
+        assert_eq!(wait("198.51.100.0", "x0@example.com", 6 * minute), None);
+        assert_eq!(wait("198.51.100.9", "late@example.net", 6 * minute), Some(5 * minute));
+        assert_eq!(wait("198.51.100.9", "late@example.net", 11 * minute), None);
     }
 }

@@ -58,12 +58,12 @@ impl Default for Rates {
     }
 }
 
-const fn an_hour(count: u64) -> Rate {
+pub(crate) const fn an_hour(count: u64) -> Rate {
     Rate { count, period: HOUR }
 }
 
 /// Adds one to a bucket. If the bucket is full, returns how long to wait.
-fn pour(table: &Mutex<Recent<u64, u64>>, key: u64, rate: Rate, now: u64) -> Option<Duration> {
+pub(crate) fn pour(table: &Mutex<Recent<u64, u64>>, key: u64, rate: Rate, now: u64) -> Option<Duration> {
     if rate.count == 0 {
         return None;
     }

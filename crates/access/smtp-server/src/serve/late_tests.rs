@@ -129,7 +129,7 @@ async fn a_message_without_an_end_has_a_deadline() {
     talk.expect("421 4.4.2 ").await;
 }
 
-/// Later ones wait, each for itself, so that others have their turn. Recipients, chunks and
+/// Later ones wait, each for itself, so that others have their turn. Recipients, a few chunks and
 /// messages do not.
 #[tokio::test]
 async fn the_first_commands_without_a_message_do_not_wait() {
@@ -151,4 +151,25 @@ async fn the_first_commands_without_a_message_do_not_wait() {
         talk.0.send(b"BDAT 8 LAST\r\nb\r\n\r\nc\r\n").await;
         talk.expect("250 ").await;
     }
+}
+
+/// Each is answered, so a client could have the answers of very many commands without a wait.
+#[tokio::test]
+async fn many_short_chunks_wait_like_other_commands() {
+    let mut talk = Talk::begin(Role::Lmtp).await;
+    talk.ask("LHLO client.example", "250 ").await;
+    talk.ask("MAIL FROM:<>", "250 ").await;
+    talk.ask("RCPT TO:<ana@example.org>", "250 ").await;
+    for _ in 0..48 {
+        talk.ask("BDAT 0", "250 ").await;
+    }
+    for _ in 0..2 {
+        talk.0.send(b"BDAT 0\r\n").await;
+        assert_eq!(talk.0.said().await, "");
+        talk.0.advance(Duration::from_millis(50)).await;
+        talk.expect("250 ").await;
+    }
+    // A long one is no command by itself.
+    talk.0.send(&[b"BDAT 512\r\n".as_slice(), &[b'x'; 512]].concat()).await;
+    talk.expect("250 ").await;
 }

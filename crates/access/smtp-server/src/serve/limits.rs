@@ -3,14 +3,15 @@
 use posthaste_directory::revoked;
 use posthaste_net::{AccountLimit, NetError};
 
+use super::without_message::is_long_chunk;
 use super::{Driver, REVOKED, STOPS, closing, evicted};
 use crate::reply::Reply;
 use crate::session::{Action, replies};
 
 impl Driver {
     /// Waits before a command of a client that gives many without a message or a login.
-    pub(super) async fn slow_down(&mut self, verb: &str) -> Result<(), NetError> {
-        let is_later_chunk = verb == "BDAT" && self.session.is_receiving();
+    pub(super) async fn slow_down(&mut self, verb: &str, line: &[u8]) -> Result<(), NetError> {
+        let is_later_chunk = verb == "BDAT" && self.session.is_receiving() && is_long_chunk(line);
         if self.session.account().is_some() || is_later_chunk {
             return Ok(());
         }

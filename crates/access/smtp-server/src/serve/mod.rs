@@ -178,7 +178,7 @@ impl Driver {
         posthaste_metrics::command_ended();
         let verb = posthaste_metrics::verb(line, VERBS);
         posthaste_metrics::command(verb, None);
-        self.slow_down(verb).await?;
+        self.slow_down(verb, line).await?;
         self.held_back().await
     }
 

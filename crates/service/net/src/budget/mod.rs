@@ -40,6 +40,15 @@ pub const MESSAGE_WITHIN: Duration = Duration::from_secs(75 * 60);
 /// Time between two checks of a waiter whether a sender has become slow.
 const CHECK_PAUSE: Duration = Duration::from_millis(250);
 
+/// Time between two scans of all messages that free nothing. A scan of 15,000 takes some 0.2 ms.
+/// With a fifth of it, the scans of ten groups would take a fifth of a processor. Twice as much
+/// would be noticed beside [`CHECK_PAUSE`].
+const SCAN_PAUSE: Duration = Duration::from_millis(50);
+
+/// Waiters that are woken when bytes are given back. Thousands may wait, and small messages of
+/// strangers end at any time. Twice as many would rarely fit: a message needs 64 KiB at first.
+const WOKEN_AT_ONCE: usize = 16;
+
 /// One holder's share is the budget divided by this: four hostile accounts are needed to use it up.
 /// A share of an eighth would be two of the largest messages with the default budget.
 const SHARE_DIVISOR: usize = 4;
@@ -117,12 +126,22 @@ struct BudgetState {
     complete: usize,
     groups: HashMap<Group, GroupBytes>,
     messages: HashMap<u64, Message>,
-    /// The waiters in their order, the first in front.
-    waiting: VecDeque<u64>,
+    /// The waiters in their order, the first in front. Each has what wakes it.
+    waiting: VecDeque<(u64, Arc<Notify>)>,
     next: u64,
-    /// The earliest time at which a message can count as slow, from the last scan of all
-    /// messages.
-    all_move_until: Option<Instant>,
+    /// The last scan of all messages, if it freed nothing.
+    scan: Option<Scan>,
+    #[cfg(test)]
+    scans: usize,
+}
+
+/// A scan that found too few bytes of slow messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Scan {
+    /// Until then no other message becomes slow, or the next scan has to wait.
+    until: Instant,
+    /// Bytes that slow messages have until then, at most.
+    slow: usize,
 }
 
 /// The bytes of one group.
@@ -130,8 +149,8 @@ struct BudgetState {
 struct GroupBytes {
     bytes: usize,
     messages: usize,
-    /// The earliest time at which one of its messages can count as slow, from the last scan.
-    all_move_until: Option<Instant>,
+    /// The last scan of its messages, if it freed nothing.
+    scan: Option<Scan>,
 }
 
 /// A message whose bytes count.
@@ -262,6 +281,17 @@ impl ByteBudget {
     fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Bytes were given back. Wakes the first of those that wait in their order, and some of the
+    /// others. Those who are not woken look after [`CHECK_PAUSE`].
+    fn wake(&self) {
+        if let Some((_, first)) = self.lock().waiting.front() {
+            first.notify_one();
+        }
+        for _ in 0..WOKEN_AT_ONCE {
+            self.shared.freed.notify_one();
+        }
+    }
 }
 
 impl BudgetState {
@@ -286,38 +316,59 @@ impl BudgetState {
 
     /// Revokes permits of slow messages, the largest first, until this many bytes are free; those
     /// of one group, or of all. Revokes none if that would not do.
-    fn displace(&mut self, bytes: usize, of: Option<Group>, spared: u64) -> Result<(), NetError> {
+    fn displace(&mut self, bytes: usize, of: Option<Group>, of_permit: &BytePermit) -> Result<(), NetError> {
         let now = Instant::now();
-        let of_group = of.and_then(|group| self.groups.get(&group)?.all_move_until);
-        if [self.all_move_until, of_group].into_iter().flatten().any(|until| now < until) {
+        let scans = [self.scan, of.and_then(|group| self.groups.get(&group)?.scan)];
+        if scans.into_iter().flatten().any(|scan| now < scan.until && scan.slow < bytes) {
             return Err(NetError::BudgetExhausted);
         }
+        #[cfg(test)]
+        {
+            self.scans += 1;
+        }
+        let (slow, scan) = self.slow(of, now, of_permit);
+        if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
+            // Only the senders that were examined are known to be slow or not.
+            match of {
+                None => self.scan = Some(scan),
+                Some(group) => {
+                    if let Some(held) = self.groups.get_mut(&group) {
+                        held.scan = Some(scan);
+                    }
+                }
+            }
+            return Err(NetError::BudgetExhausted);
+        }
+        self.revoke(slow, bytes);
+        Ok(())
+    }
+
+    /// The slow messages of one group, or of all, except for that of this permit. Reads all
+    /// messages.
+    fn slow(&self, of: Option<Group>, now: Instant, spared: &BytePermit) -> (Vec<(usize, u64)>, Scan) {
         let mut slow: Vec<(usize, u64)> = Vec::new();
-        let mut earliest: Option<Instant> = None;
+        let (mut earliest, mut slow_bytes) = (None::<Instant>, 0);
         let counts = |message: &Message| {
             !message.complete && of.is_none_or(|group| message.groups.contains(&Some(group)))
         };
         for (&key, message) in self.messages.iter().filter(|(_, message)| counts(message)) {
             if message.moves_until > now {
                 earliest = Some(earliest.map_or(message.moves_until, |at| at.min(message.moves_until)));
-            } else if key != spared {
+                continue;
+            }
+            slow_bytes += message.bytes;
+            if key != spared.key {
                 slow.push((message.bytes, key));
             }
         }
-        if slow.iter().map(|(held, _)| held).sum::<usize>() < bytes {
-            // Only a scan without a slow sender shows when the next scan can find one. It shows
-            // this for the senders that it examined.
-            let until = earliest.filter(|_| slow.is_empty());
-            match of {
-                None => self.all_move_until = until,
-                Some(group) => {
-                    if let Some(held) = self.groups.get_mut(&group) {
-                        held.all_move_until = until;
-                    }
-                }
-            }
-            return Err(NetError::BudgetExhausted);
-        }
+        // Senders that are nearly slow would have a scan made for each request.
+        let soonest = now + SCAN_PAUSE.min(spared.budget.pause_max);
+        let until = earliest.map_or(soonest, |earliest| earliest.max(soonest));
+        (slow, Scan { until, slow: slow_bytes })
+    }
+
+    /// Revokes permits of these messages, the largest first, until this many bytes are free.
+    fn revoke(&mut self, mut slow: Vec<(usize, u64)>, bytes: usize) {
         slow.sort_unstable_by(|one, other| other.cmp(one));
         let mut freed = 0;
         for (held, key) in slow {
@@ -329,7 +380,24 @@ impl BudgetState {
                 message.revoked.notify_one();
             }
         }
-        Ok(())
+    }
+
+    /// A message has so many bytes more. If it may be slow before the next scan, they count as
+    /// bytes of slow messages.
+    fn note_grown(&mut self, message: (Instant, [Option<Group>; 4]), more: usize) {
+        let (moves_until, groups) = message;
+        let count = |scan: &mut Option<Scan>| {
+            if let Some(scan) = scan.as_mut().filter(|scan| moves_until < scan.until) {
+                scan.slow = scan.slow.saturating_add(more);
+            }
+        };
+        count(&mut self.scan);
+        for group in groups.iter().flatten() {
+            if let Some(held) = self.groups.get_mut(group) {
+                held.bytes += more;
+                count(&mut held.scan);
+            }
+        }
     }
 }
 
@@ -361,7 +429,7 @@ impl BytePermit {
         let (total, share) = (self.budget.shared.total, self.budget.share);
         let mut state = self.budget.lock();
         let Some(message) = state.messages.get(&self.key) else { return Err(NetError::BudgetExhausted) };
-        let (groups, own) = (message.groups, message.bytes);
+        let (groups, own, moves_until) = (message.groups, message.bytes, message.moves_until);
         let more = bytes.saturating_sub(own);
         if more == 0 {
             return Ok(());
@@ -373,20 +441,16 @@ impl BytePermit {
             let held = state.groups.get(&group).map_or(0, |held| held.bytes);
             let most = self.budget.bound(self.budget.most_of(group), bytes, held.saturating_sub(own));
             if held + more > most {
-                state.displace(held + more - most, Some(group), self.key)?;
+                state.displace(held + more - most, Some(group), self)?;
             }
         }
         let most = self.budget.bound(total, bytes, state.held.saturating_sub(own));
         if state.held + more > most {
             let short = state.held + more - most;
-            state.displace(short, None, self.key)?;
+            state.displace(short, None, self)?;
         }
         state.held += more;
-        for group in groups.iter().flatten() {
-            if let Some(held) = state.groups.get_mut(group) {
-                held.bytes += more;
-            }
-        }
+        state.note_grown((moves_until, groups), more);
         let mut complete = false;
         if let Some(message) = state.messages.get_mut(&self.key) {
             message.bytes += more;
@@ -418,7 +482,7 @@ impl BytePermit {
             }
         }
         drop(state);
-        self.budget.shared.freed.notify_waiters();
+        self.budget.wake();
     }
 
     /// [`grow_to`](Self::grow_to); waits for others to finish or to become slow. A waiter
@@ -430,7 +494,8 @@ impl BytePermit {
         let deadline = Instant::now() + within.min(MESSAGE_WITHIN);
         let waiter = self.budget.in_order.then(|| Waiter::enqueue(&self.budget, self.key));
         loop {
-            let mut freed = std::pin::pin!(self.budget.shared.freed.notified());
+            let freed = waiter.as_ref().map_or(&self.budget.shared.freed, |waiter| &*waiter.freed);
+            let mut freed = std::pin::pin!(freed.notified());
             // From here on nothing that is given back is missed.
             freed.as_mut().enable();
             let is_next = waiter.as_ref().is_none_or(Waiter::is_first);
@@ -483,7 +548,7 @@ impl Drop for BytePermit {
     fn drop(&mut self) {
         let ended = self.budget.lock().end(self.key);
         if ended.is_some_and(|message| message.bytes > 0) {
-            self.budget.shared.freed.notify_waiters();
+            self.budget.wake();
         }
     }
 }
@@ -492,31 +557,32 @@ impl Drop for BytePermit {
 struct Waiter<'b> {
     budget: &'b ByteBudget,
     key: u64,
+    /// Wakes it when it is the first.
+    freed: Arc<Notify>,
 }
 
 impl<'b> Waiter<'b> {
     /// Waits after all others.
     fn enqueue(budget: &'b ByteBudget, key: u64) -> Self {
-        budget.lock().waiting.push_back(key);
-        Self { budget, key }
+        let freed = Arc::new(Notify::new());
+        budget.lock().waiting.push_back((key, Arc::clone(&freed)));
+        Self { budget, key, freed }
     }
 
     /// Whether nobody is before it.
     fn is_first(&self) -> bool {
-        self.budget.lock().waiting.front() == Some(&self.key)
+        self.budget.lock().waiting.front().is_some_and(|(key, _)| *key == self.key)
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.lock();
-        if let Some(at) = state.waiting.iter().position(|key| *key == self.key) {
+        if let Some(at) = state.waiting.iter().position(|(key, _)| *key == self.key) {
             state.waiting.remove(at);
         }
-        let others_wait = !state.waiting.is_empty();
-        drop(state);
-        if others_wait {
-            self.budget.shared.freed.notify_waiters();
+        if let Some((_, first)) = state.waiting.front() {
+            first.notify_one();
         }
     }
 }

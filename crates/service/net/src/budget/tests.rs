@@ -1,5 +1,8 @@
 //! Tests of shares, and of permits that are revoked.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
+
 use super::*;
 
 const KIB: usize = 1024;
@@ -137,18 +140,83 @@ fn a_look_within_a_share_forgets_no_other_look_and_is_remembered() {
         permit
     });
     assert!(budget.begin(Holder::Account([5; 16])).grow_to(KIB).is_err());
-    let found = budget.lock().all_move_until;
+    let found = budget.lock().scan;
     assert!(found.is_some());
-    budget.lock().all_move_until = None;
+    budget.lock().scan = None;
     let anas = budget.begin(ANA);
     assert!(anas.grow_to(KIB).is_err(), "over her share");
-    let of_ana = || budget.lock().groups[&Group::Account([1; 16])].all_move_until;
-    assert_eq!((of_ana().is_some(), budget.lock().all_move_until), (true, None));
-    budget.lock().all_move_until = found;
-    budget.lock().groups.get_mut(&Group::Account([1; 16])).unwrap().all_move_until = None;
+    let of_ana = || budget.lock().groups[&Group::Account([1; 16])].scan;
+    assert_eq!((of_ana().is_some(), budget.lock().scan), (true, None));
+    budget.lock().scan = found;
+    budget.lock().groups.get_mut(&Group::Account([1; 16])).unwrap().scan = None;
     assert!(anas.grow_to(KIB).is_err());
-    assert_eq!(budget.lock().all_move_until, found);
+    assert_eq!(budget.lock().scan, found);
     drop(held);
+}
+
+/// Makes a message slow, although it has just begun.
+fn slow_down(permit: &BytePermit) {
+    permit.budget.lock().messages.get_mut(&permit.key).unwrap().moves_until = Instant::now();
+}
+
+/// One sender that sent nothing was enough for a scan of all messages at each check of a waiter.
+#[test]
+fn a_slow_sender_without_bytes_causes_no_scan_for_each_request() {
+    let budget = ByteBudget::new(40 * KIB).with_share_of_at_least(40 * KIB);
+    let (idle, moving) = (budget.begin(ANA), budget.begin(BEN));
+    slow_down(&idle);
+    moving.grow_to(40 * KIB).unwrap();
+    let others: Vec<_> = (0..100).map(|_| budget.begin(ANA)).collect();
+    assert!(others.iter().all(|one| one.grow_to(KIB).is_err()));
+    assert_eq!(budget.lock().scans, 1);
+}
+
+/// Its bytes count although the last scan did not find them.
+#[test]
+fn a_slow_message_that_grew_after_a_scan_gives_way() {
+    let budget = ByteBudget::new(40 * KIB).with_share_of_at_least(40 * KIB);
+    let (idle, moving, new) = (budget.begin(ANA), budget.begin(BEN), budget.begin(ANA));
+    slow_down(&idle);
+    moving.grow_to(30 * KIB).unwrap();
+    assert!(new.grow_to(20 * KIB).is_err());
+    idle.grow_to(10 * KIB).unwrap();
+    new.grow_to(10 * KIB).unwrap();
+    assert!(idle.is_revoked() && !moving.is_revoked());
+    assert_eq!(budget.lock().scans, 2);
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// All of them looked each time, and strangers decide how often a message ends.
+#[tokio::test]
+async fn bytes_that_are_given_back_wake_few_of_many_waiters() {
+    let woken_by_one = |budget: ByteBudget| {
+        let budget = budget.with_share_of_at_least(40 * KIB);
+        let held = budget.begin(BEN);
+        held.grow_to(40 * KIB).unwrap();
+        let permits: Vec<_> = (0..3 * WOKEN_AT_ONCE).map(|_| budget.begin(ANA)).collect();
+        let grow = |permit| Box::pin(BytePermit::grow_to_within(permit, KIB, PAUSE_MAX));
+        let mut waiting: Vec<_> = permits.iter().map(grow).collect();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        assert!(waiting.iter_mut().all(|one| one.as_mut().poll(&mut context).is_pending()));
+        drop(held);
+        woken.0.load(Ordering::Relaxed)
+    };
+    // No waiter is woken because the task has used up its budget of polls.
+    tokio::task::unconstrained(async {
+        assert_eq!(woken_by_one(ByteBudget::new(40 * KIB)), WOKEN_AT_ONCE);
+        assert_eq!(woken_by_one(ByteBudget::new(40 * KIB).in_order()), 1);
+    })
+    .await;
 }
 
 #[test]
