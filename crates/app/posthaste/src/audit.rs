@@ -97,7 +97,12 @@ impl Act {
             Ok(dir) => dir,
             Err(error) => match error.kind() {
                 // Nothing was created, so there is nothing to record.
-                ErrorKind::NotFound => return Ok(()),
+                ErrorKind::NotFound if is_failed => return Ok(()),
+                // The command worked on a cluster, or on other stores.
+                ErrorKind::NotFound => {
+                    let why = "its directory does not exist; make it, or name the data directory with --data";
+                    return Err(io::Error::other(why));
+                }
                 // The command did nothing here for the same reason.
                 ErrorKind::PermissionDenied | ErrorKind::NotADirectory if is_failed => return Ok(()),
                 _ => return Err(error),
@@ -246,7 +251,10 @@ mod tests {
     fn only_of_a_directory_that_is_missing_nothing_is_recorded() {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
-        ended(&data).unwrap();
+        let act = Act { dir: data.clone(), what: "backup".to_owned(), account: None };
+        act.write(Outcome::Failed).unwrap();
+        // On a cluster, a command does its work without a data directory.
+        assert!(ended(&data).unwrap_err().to_string().contains("--data"));
         symlink(&data, &data).unwrap();
         assert!(ended(&data).is_err());
     }

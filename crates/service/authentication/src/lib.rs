@@ -32,6 +32,7 @@ mod header;
 mod keys;
 pub mod results;
 mod senders;
+mod shown;
 mod sign;
 mod signature;
 pub mod srs;

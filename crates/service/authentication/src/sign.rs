@@ -31,6 +31,7 @@ use crate::arc;
 use crate::canonical;
 use crate::header::reading_header;
 use crate::keys::{DomainKeys, KeyError, KeyState, name_of};
+use crate::shown::shown_addresses;
 use crate::signature::{Ready, ReadyKey, SEALED, body_hash, covered, sign_field};
 
 /// Messages up to this size are signed on the thread of the caller. Both signatures together take
@@ -187,10 +188,19 @@ fn authors(message: &[u8]) -> Vec<Vec<String>> {
     authors.map(|from| addresses(from.value)).collect()
 }
 
-/// The addresses in the value of a field.
+/// The addresses in the value of a field: those that DMARC compares, and then others that mail
+/// programs show. Of too many, not all are named.
 fn addresses(value: &[u8]) -> Vec<String> {
     let field = [b"From:", value, b"\r\n\r\n"].concat();
-    AuthenticatedMessage::parse(&field).map_or(Vec::new(), |parsed| parsed.froms().to_vec())
+    let mut found = AuthenticatedMessage::parse(&field).map_or(Vec::new(), |parsed| parsed.froms().to_vec());
+    if found.len() <= SENDER_ADDRESSES_MAX {
+        // A local part is the same with quotes (RFC 5321 §4.1.2).
+        let plain = |address: &String| address.replace(['"', '\\'], "");
+        let known: Vec<String> = found.iter().map(plain).collect();
+        let others = shown_addresses(value).into_iter().filter(|shown| !known.contains(&plain(shown)));
+        found.extend(others.take(SENDER_ADDRESSES_MAX + 1));
+    }
+    found
 }
 
 /// The fields that say who wrote or sent a message (RFC 5322 §3.6.2, §3.6.6).
@@ -384,6 +394,18 @@ mod tests {
                 field("Resent-Sender", &[]),
             ]
         );
+    }
+
+    /// Mail programs show Ben. His domain must not sign for Ana, nor hers for him.
+    #[test]
+    fn who_is_shown_as_a_sender_is_named() {
+        let from = "From: =?utf-8?q?Ben <ben@b.test>, x?= <ana@a.test>\r\n\r\n";
+        let named: Vec<NamedSender> = named_senders(from.as_bytes()).collect();
+        let both = ["ana@a.test", "ben@b.test"].map(str::to_owned).to_vec();
+        assert_eq!(named, [NamedSender::Field("From", both)]);
+        assert_eq!(author_domain(from.as_bytes()), None);
+        let quoted: Vec<NamedSender> = named_senders(b"From: <\"a b\"@c.test>\r\n\r\n").collect();
+        assert!(matches!(&quoted[..], [NamedSender::Field("From", one)] if one.len() == 1), "{quoted:?}");
     }
 
     #[test]

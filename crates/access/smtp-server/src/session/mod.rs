@@ -132,6 +132,8 @@ pub struct Session {
     transaction: Option<Transaction>,
     stage: Stage,
     errors: u32,
+    /// Whether a line has come.
+    has_begun: bool,
 }
 
 impl Session {
@@ -149,6 +151,7 @@ impl Session {
             transaction: None,
             stage: Stage::Envelope,
             errors: 0,
+            has_begun: false,
         }
     }
 
@@ -166,6 +169,7 @@ impl Session {
     /// Takes a line, without its CRLF. `room` is how many octets of messages could be taken just
     /// now.
     pub fn line(&mut self, line: &[u8], room: usize) -> Action {
+        self.has_begun = true;
         if is_http(line) {
             // A web page can make a browser post to any port, with our commands in the body.
             // Nothing is read of it.
@@ -182,8 +186,15 @@ impl Session {
         self.bounded(action)
     }
 
-    /// The answer to a line that ended in a bare LF, or not within the limit.
+    /// The answer to a line that ended in a bare LF ([`SyntaxError::Line`]), or not within the
+    /// limit.
     pub fn bad_line(&mut self, error: &SyntaxError) -> Action {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        if is_first && *error != SyntaxError::Line {
+            // A browser that requests a long target. No mail program begins with a line over the
+            // limit.
+            return Action::Close(replies::no_web_server());
+        }
         let action = self.mistake(replies::syntax(error, replies::PathOf::Recipient));
         self.bounded(action)
     }

@@ -438,6 +438,20 @@ async fn lines_that_are_invalid() {
     client.ends().await;
 }
 
+/// A web page can make a browser request a target that is longer than any line of a command, with
+/// commands in the body.
+#[tokio::test]
+async fn a_browser_with_a_long_target_is_not_obeyed() {
+    let server = Setup::new(Role::Lmtp).start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …").await;
+    let target = b"x".repeat(20_000);
+    let body = b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 90\r\n\r\nLHLO a.example\r\n";
+    client.send(&[&b"POST /"[..], &target, body].concat()).await;
+    client.play("S: 421 4.7.0 This is a mail server").await;
+    client.ends().await;
+}
+
 #[tokio::test]
 async fn a_line_without_end_is_not_read_for_ever() {
     let server = Setup::new(Role::Smtp).start().await;

@@ -90,6 +90,8 @@ async fn every_author_of_a_message_is_its_sender() {
         ("From: ana@example.org, ben@example.org\nSender: ana@example.org", ben),
         ("From: ana@example.org\nfrom : ben@example.org", ben),
         ("From:\n =?utf-8?q?Ana?= <ben@example.org>", ben),
+        // An encoded word has no spaces (RFC 2047 §2): mail programs show Ben.
+        ("From: =?utf-8?q?Ben <ben@example.org>, x?= <ana@example.org>", ben),
         ("From: Ana <chef@elsewhere.example>", "550 5.7.1 The From field names chef@elsewhere.example, …"),
         ("From: nobody in particular:;", none),
         ("Sender: ben@example.org", "550 5.7.1 The Sender field names ben@example.org, …"),

@@ -27,9 +27,6 @@ impl std::fmt::Debug for Cluster {
 impl Cluster {
     /// The cluster that `engine` names.
     pub fn configured(config: &Config) -> Result<Self> {
-        for (setting, file) in secret_files(&config.engine) {
-            private::tighten_secret(setting, &file)?;
-        }
         let mut cluster = Self::at(&config.engine, config)?;
         let bodies = (!config.bodies.is_empty()).then(|| config.bodies.parse::<BodyStorage>());
         // Its error may name a part of a password, if one has a slash.
@@ -44,6 +41,9 @@ impl Cluster {
 
     /// The cluster with this address. Its bodies are where its keyspace keeps them.
     pub fn at(address: &str, config: &Config) -> Result<Self> {
+        for (setting, file) in secret_files(address) {
+            private::tighten_secret(setting, &file)?;
+        }
         let mut options = Options::from_url(address).map_err(Failure::Usage)?;
         options.s3 = object_store(&config.s3)?;
         Ok(Self(options))
@@ -124,6 +124,9 @@ fn object_store(config: &S3Config) -> Result<S3> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -132,6 +135,18 @@ mod tests {
         let files: Vec<_> = files.iter().map(|(_, file)| file.to_str().unwrap()).collect();
         assert_eq!(files, ["/etc/a b", "/k%2"]);
         assert!(secret_files("cassandra://h/mail").is_empty());
+    }
+
+    /// `copy-store` names a cluster that the configuration does not.
+    #[test]
+    fn the_files_with_secrets_of_any_cluster_are_closed_to_strangers() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        std::fs::write(&file, "x").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        let address = format!("cassandra://ana@127.0.0.1/mail?password-file={}", file.display());
+        Cluster::at(&address, &Config::default()).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
     }
 
     #[test]

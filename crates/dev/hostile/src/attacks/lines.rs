@@ -81,8 +81,10 @@ pub fn http(stage: &Stage) -> Outcome {
         for verb in ["GET", "POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "PRI", "get"] {
             let mut socket = stage.socket(port).map_err(text)?;
             let hello = if port == "lmtp" { "LHLO" } else { "EHLO" };
+            // A page chooses the target, too: longer than any line of a command.
+            let target = "x".repeat(if verb == "PUT" { 20_000 } else { 0 });
             let request = format!(
-                "{verb} / HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{hello} a.example\r\na1 NOOP\r\n"
+                "{verb} /{target} HTTP/1.1\r\nHost: x\r\nContent-Length: 90\r\n\r\n{hello} a.example\r\na1 NOOP\r\n"
             );
             let _ = socket.write_all(request.as_bytes());
             if verb == "POST" {

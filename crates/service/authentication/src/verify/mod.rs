@@ -25,6 +25,7 @@ use self::client_name::verified_name;
 use crate::bounds::{DOMAIN_LEN_MAX, FIELD_LEN_MAX, LeftOut, bound, bound_authors, has_key_name};
 use crate::header::reading_header;
 use crate::results::with_results;
+use crate::shown::{is_all_shown, shown_domains};
 use crate::threads::Verifications;
 
 /// How long a message waits for a place, and then for memory, before it is deferred. Senders wait
@@ -237,9 +238,11 @@ impl Verifier {
     }
 
     pub(crate) async fn verify_here(&self, client: &Client, message: &[u8]) -> Verdict {
+        // Before the message is parsed: both together would take more memory.
+        let shown = shown_domains(message);
         let Some(mut parsed) = AuthenticatedMessage::parse(message) else { return self.unverified("none") };
         let left_out = bound(&mut parsed);
-        let is_clear = bound_authors(&mut parsed.from);
+        let is_clear = bound_authors(&mut parsed.from) && is_all_shown(&shown, parsed.from.first());
         let message = Parsed { signed: signatures_apart(&mut parsed), whole: parsed };
         self.all_methods(client, &message, (left_out, is_clear)).await
     }

@@ -173,6 +173,22 @@ async fn forged(verifier: &Verifier, from: &str, signatures: &[(&str, &str)]) ->
     (verdict.action, verdict.field)
 }
 
+/// The policy of the domain that mail programs show is not looked up, so the mail is junk.
+#[tokio::test]
+async fn an_author_that_mail_programs_show_beside_the_verified_one_is_not_clear() {
+    let dns = bank();
+    let verifier = verifier(&dns, Policy::Honour);
+    for (from, action) in [
+        ("=?utf-8?q?CEO <ceo@bank.test>, x?= <x@other.test>", Action::Quarantine),
+        ("=?utf-8?q?CEO <ceo@bank.test>, x?=", Action::Quarantine),
+        ("=?utf-8?q?Doe, Bo?= <x@other.test>", Action::Deliver),
+        ("\"CEO <ceo@bank.test>\" <x@other.test>", Action::Deliver),
+    ] {
+        let verdict = verify(&verifier, &format!("From: {from}\r\n")).await.verdict;
+        assert_eq!(verdict.action, action, "{from}: {}", verdict.field);
+    }
+}
+
 /// RFC 7489 §6.6.2: a domain of somebody else that fails for now does not hold the policy back.
 #[tokio::test]
 async fn only_an_aligned_domain_that_fails_leaves_dmarc_open() {

@@ -1,0 +1,75 @@
+//! Authors as mail programs show them.
+//!
+//! `mail-auth` takes `=?utf-8?q?Ben <ben@a.test>, x?= <ana@b.test>` for one name and one address.
+//! An encoded word has no spaces (RFC 2047 §2), so mail programs show Ben's address first. So does
+//! ENVELOPE of this server, whose reader is used here.
+
+use posthaste_mime_summary::{Address, address_list, unfold};
+
+use crate::canonical;
+
+/// The addresses in the value of a field, in lower case. Those without a domain are left out.
+pub(crate) fn shown_addresses(value: &[u8]) -> Vec<String> {
+    let value = unfold(value);
+    address_list(&value).iter().filter_map(written).collect()
+}
+
+fn written(address: &Address<'_>) -> Option<String> {
+    let local = address.mailbox.as_deref()?;
+    let host = address.host.as_deref().filter(|host| !host.is_empty())?;
+    Some(String::from_utf8_lossy(&[local, b"@", host].concat()).to_lowercase())
+}
+
+/// The domains of all authors of a message. Of several, two are enough to know.
+pub(crate) fn shown_domains(message: &[u8]) -> Vec<String> {
+    let mut domains = Vec::<String>::new();
+    for field in canonical::fields(message).filter(|field| field.is("From")) {
+        for address in shown_addresses(field.value) {
+            let (_, domain) = address.rsplit_once('@').unwrap_or_default();
+            if domains.len() < 2 && domains.iter().all(|known| known != domain) {
+                domains.push(domain.to_owned());
+            }
+        }
+    }
+    domains
+}
+
+/// Whether mail programs show no domain but that of the author that was verified.
+pub(crate) fn is_all_shown(domains: &[String], author: Option<&String>) -> bool {
+    let domain = author.and_then(|author| author.rsplit_once('@')).map_or("", |(_, domain)| domain);
+    domains.iter().all(|shown| shown == domain)
+}
+
+#[cfg(test)]
+mod tests {
+    use mail_auth::AuthenticatedMessage;
+
+    use super::*;
+
+    #[test]
+    fn authors_that_only_mail_programs_find_are_found() {
+        let hidden = " =?utf-8?q?Ben <ben@a.test>, x?=\r\n <Ana@B.test>";
+        assert_eq!(shown_addresses(hidden.as_bytes()), ["ben@a.test", "ana@b.test"]);
+        let is_shown = |from: &str| {
+            let message = format!("To: c@d.test\r\nFrom:{from}\r\n\r\nFrom: x@body.test\r\n");
+            let parsed = AuthenticatedMessage::parse(message.as_bytes()).unwrap();
+            is_all_shown(&shown_domains(message.as_bytes()), parsed.froms().first())
+        };
+        assert!(!is_shown(hidden) && !is_shown(" =?utf-8?q?Ben <ben@a.test>, x?="));
+        for usual in [
+            " ana@b.test",
+            " Ana <ana@B.TEST>, ben@b.test",
+            " \"Ben <ben@a.test>\" <ana@b.test>",
+            " ben@a.test <ana@b.test>",
+            " Doe, Ana (ben@a.test) <ana@b.test>",
+            " =?utf-8?q?Doe, Ana?= <ana@b.test>",
+            " =?utf-8?q?Ben_=3Cben=40a.test=3E?= <ana@b.test>",
+            " Team: ana@b.test, ben@b.test;",
+            " Bo <\"x@y, z\"@b.test>",
+            " nobody",
+            "",
+        ] {
+            assert!(is_shown(usual), "{usual}");
+        }
+    }
+}
