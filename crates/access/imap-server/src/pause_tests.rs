@@ -437,8 +437,7 @@ async fn long_codes_are_sent_in_slices() {
     }
 }
 
-/// All changes of a mailbox of another account were overlaid in one poll. All that a user has seen
-/// there was counted in one.
+/// All changes of a mailbox of another account were overlaid in one poll.
 #[tokio::test]
 async fn seen_flags_of_a_user_are_applied_on_another_thread() {
     let mut paused = Paused::begin().await;
@@ -465,13 +464,13 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
         let (waited, begun) = waits(held, SeenOverlay::begin(threads, (reading, NumSet::new()), view)).await;
         assert_eq!((waited, begun.is_ok()), (is_large, true), "{count} messages");
     }
-    for (count, is_long) in [(10, false), (30_000, true)] {
+    // Of what a user has seen, the messages that are there take time.
+    for count in [10, 30_000] {
         let seen = NumSet::from_ranges((1..=count).map(|n| (2 * n, 2 * n)));
         service.directory.seen().set(reading, &seen, true).await.unwrap();
         let held = service.heavy.acquire(account).await;
         let (waited, unseen) = waits(held, seen::unseen(threads, reading, 1 << 15)).await;
-        assert_eq!(waited, is_long, "{count} ranges");
-        assert_eq!(unseen.unwrap(), (1 << 15) - count.min(1 << 14));
+        assert_eq!((waited, unseen.unwrap()), (false, (1 << 15) - count.min(1 << 14)), "{count} ranges");
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use posthaste_directory::{Account, PendingSeen, Reading};
 use posthaste_mail_model::{Flag, FlagSet, ModSeq, NumSet, Rights};
-use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, HeldPermit, Mailbox, StoreError};
+use posthaste_store::{Copied, Destination, FlagChange, FlagsStored, HeldPermit, Mailbox, StoreError, View};
 
 use crate::heavy::Pace;
 use crate::offload::{RANGE_STEPS, Threads, range_steps, set_steps};
@@ -31,16 +31,24 @@ pub(crate) async fn lay_over(
     reading: Reading,
     selected: &mut Selected,
 ) -> Result<(), Failure> {
-    let mut known = service.directory.seen().read(reading).await?;
+    let threads = Threads { service, account: reading.reader };
+    let there = uids_of(threads, &selected.announced).await?;
+    let mut known = service.directory.seen().read(reading, &there).await?;
     if !known.pending.is_empty() && raise_missed(service, reading, selected, &known.pending).await {
         // The flags are read after the mod-sequences: another session may have changed both.
-        known = service.directory.seen().read(reading).await?;
+        let there = uids_of(threads, &selected.announced).await?;
+        known = service.directory.seen().read(reading, &there).await?;
     }
-    let threads = Threads { service, account: reading.reader };
     let overlay = SeenOverlay::begin(threads, (reading, known.seen), Arc::clone(&selected.announced)).await?;
     selected.announced = overlay.shown();
     selected.overlay = Some(Box::new(overlay));
     Ok(())
+}
+
+/// The UIDs of all messages of a view.
+async fn uids_of(threads: Threads<'_>, view: &Arc<View>) -> Result<NumSet, Failure> {
+    let (view, steps) = (Arc::clone(view), u64::from(view.exists()));
+    threads.run(steps, move || view.uids_of_seqs(&view.all())).await
 }
 
 /// Raises the mod-sequences that a crash has left behind the flags, and shows the view that has
@@ -78,13 +86,13 @@ async fn complete(service: &ImapService, reading: Reading, changed: &PendingSeen
 /// STATUS.
 pub(crate) async fn unseen(threads: Threads<'_>, reading: Reading, messages: u32) -> Result<u32, Failure> {
     let service = threads.service;
-    let seen = service.directory.seen().all(reading).await?;
-    if seen.is_empty() {
+    if !service.directory.seen().has_any(reading).await? {
         return Ok(messages);
     }
     let view = service.store.open_for(threads.account, reading.mailbox).await?.current().await?;
-    let (exists, steps) = (view.exists(), 2 * range_steps(seen.ranges().len()));
-    let seen = threads.run(steps, move || view.existing(&seen).count()).await?;
+    let there = uids_of(threads, &view).await?;
+    let seen = service.directory.seen().read(reading, &there).await?.seen.count();
+    let exists = view.exists();
     Ok(exists - u32::try_from(seen).unwrap_or(u32::MAX).min(exists))
 }
 
@@ -124,7 +132,10 @@ pub(crate) async fn store_flags(
     if others.len() == flags.len() {
         return Ok(stored);
     }
-    let rest = stored.view.existing(uids).difference(&stored.modified);
+    let (view, all, modified) = (Arc::clone(&stored.view), uids.clone(), stored.modified.clone());
+    let steps = 3 * range_steps(all.ranges().len());
+    let threads = Threads { service, account: overlay.reading.reader };
+    let rest = threads.run(steps, move || view.existing(&all).difference(&modified)).await?;
     let seen = service.directory.seen().among(overlay.reading, &rest).await?;
     let mut differ = match change {
         FlagChange::Remove => seen,

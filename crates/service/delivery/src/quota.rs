@@ -330,10 +330,10 @@ impl Quotas {
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
         let list = self.store.list(account).await?;
         let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
-        let heads = self.store.status(&ids).await?;
-        Ok(heads.iter().flatten().fold(Usage::default(), |sum, head| Usage {
-            bytes: sum.bytes.saturating_add(head.counts.octets()),
-            messages: sum.messages + u64::from(head.counts.messages),
+        let counts = self.store.counts(account, &ids).await?;
+        Ok(counts.iter().flatten().fold(Usage::default(), |sum, counts| Usage {
+            bytes: sum.bytes.saturating_add(counts.octets()),
+            messages: sum.messages + u64::from(counts.messages),
         }))
     }
 }

@@ -119,10 +119,10 @@ impl Renewals {
     async fn superseded(&self, store: &Store, account: &Account) -> Result<Vec<SummaryOf>, StoreError> {
         let list = store.list(account.id).await?;
         let mailboxes: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
-        let heads = store.status(&mailboxes).await?;
+        let counts = store.counts(account.id, &mailboxes).await?;
         let mut superseded = Vec::new();
-        for (id, head) in mailboxes.into_iter().zip(heads) {
-            if head.is_none_or(|head| head.counts.without_items() == 0) {
+        for (id, counts) in mailboxes.into_iter().zip(counts) {
+            if counts.is_none_or(|counts| counts.without_items() == 0) {
                 continue;
             }
             for (uid, body) in bare(store, id).await? {

@@ -35,8 +35,11 @@ const WITH_PENDING: u8 = 2;
 /// UIDs of a block. Twice as many would double what each change writes; half as many, the records
 /// that opening a mailbox reads.
 const BLOCK: u32 = 4096;
-/// Records per engine call: 64 KiB, or 128 KiB if all have pending flags.
+/// Records per engine call: 64 KiB, or 128 KiB if all have pending flags. Also those that are read
+/// between two pauses for other tasks: some 2 ms.
 const PAGE: usize = 128;
+/// Ranges of UIDs that are divided into blocks between two pauses for other tasks.
+const RANGES_AT_ONCE: usize = 20_000;
 
 /// A mailbox, and the account that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,12 +136,15 @@ fn content(seen: &[u8], pending: &[u8]) -> Bytes {
     Bytes::from([&[WITH_PENDING, high, low][..], pending, seen].concat())
 }
 
-/// Adds the UIDs of a block to those that rise up to it.
-fn push(seen: &mut NumSet, block: u32, bits: &[u8]) {
-    for (at, octet) in (0_u32..).zip(bits) {
-        for bit in (0..8).filter(|bit| octet & (1 << bit) != 0) {
-            let uid = block * BLOCK + at * 8 + bit;
-            if uid > 0 {
+/// Adds those UIDs of a block that are among `there` to those that rise up to it.
+fn push(seen: &mut NumSet, block: u32, bits: &[u8], there: &NumSet) {
+    let (first, last) = (block * BLOCK, block * BLOCK + (BLOCK - 1));
+    let ranges = there.ranges();
+    let from = ranges.partition_point(|(_, high)| *high < first);
+    for &(low, high) in ranges.iter().skip(from).take_while(|(low, _)| *low <= last) {
+        for uid in low.max(first)..=high.min(last) {
+            let at = (uid - first) as usize;
+            if bits.get(at / 8).is_some_and(|octet| octet & (1 << (at % 8)) != 0) {
                 seen.push(uid);
             }
         }
@@ -160,15 +166,23 @@ fn edited(old: &[u8], block: u32, uids: &NumSet, is_seen: bool) -> Vec<u8> {
 }
 
 /// The blocks of UIDs, each with its part of them.
-fn blocks(uids: &NumSet) -> BTreeMap<u32, NumSet> {
+async fn blocks(uids: &NumSet) -> BTreeMap<u32, NumSet> {
     let mut blocks = BTreeMap::<u32, NumSet>::new();
-    for &(low, high) in uids.ranges() {
+    for (at, &(low, high)) in uids.ranges().iter().enumerate() {
         for block in low / BLOCK..=high / BLOCK {
             let (first, last) = (block * BLOCK, block * BLOCK + (BLOCK - 1));
             blocks.entry(block).or_default().push_range(low.max(first), high.min(last));
         }
+        pause_after(RANGES_AT_ONCE, at).await;
     }
     blocks
+}
+
+/// Lets other tasks run after each so many steps: an engine that answers at once never does.
+async fn pause_after(steps: usize, step: usize) {
+    if step % steps == steps - 1 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The flags `\Seen` of users in mailboxes of others.
@@ -181,16 +195,17 @@ impl SeenFlags {
         Self { records }
     }
 
-    /// UIDs of all messages that a reader has seen.
+    /// Whether a reader may have seen any message.
     #[boxed]
-    pub async fn all(&self, reading: Reading) -> Result<NumSet> {
-        Ok(self.read(reading).await?.seen)
+    pub async fn has_any(&self, reading: Reading) -> Result<bool> {
+        Ok(!self.records.names(&reading.prefix(), None, 1).await?.is_empty())
     }
 
-    /// All messages that a reader has seen, and the pending flags: those of a change under way, and
-    /// those that a crash has left.
+    /// The messages among `there` that a reader has seen, and their pending flags: those of a
+    /// change under way, and those that a crash has left. The records also have UIDs of messages
+    /// that were expunged, without a bound. These are left out.
     #[boxed]
-    pub async fn read(&self, reading: Reading) -> Result<SeenMessages> {
+    pub async fn read(&self, reading: Reading, there: &NumSet) -> Result<SeenMessages> {
         let (prefix, mut read) = (reading.prefix(), SeenMessages::default());
         let mut pages = DirectoryPages::new(self.records.engine(), prefix.clone(), PAGE);
         while let Some(page) = pages.next().await? {
@@ -198,12 +213,13 @@ impl SeenFlags {
                 let block = entry.name.strip_prefix(&prefix).and_then(|n| u32::from_str_radix(n, 16).ok());
                 let block = block.filter(|block| *block <= u32::MAX / BLOCK);
                 let (block, bits) = (block.ok_or_else(|| unreadable(&entry.name))?, bits(entry)?);
-                push(&mut read.seen, block, bits.seen);
+                push(&mut read.seen, block, bits.seen, there);
                 if !bits.pending.is_empty() {
-                    push(&mut read.pending.uids, block, bits.pending);
+                    push(&mut read.pending.uids, block, bits.pending, there);
                     read.pending.versions.insert(block, entry.version);
                 }
             }
+            tokio::task::yield_now().await;
         }
         Ok(read)
     }
@@ -212,12 +228,13 @@ impl SeenFlags {
     #[boxed]
     pub async fn among(&self, reading: Reading, uids: &NumSet) -> Result<NumSet> {
         let mut seen = NumSet::new();
-        for block in blocks(uids).keys() {
-            if let Some(entry) = self.records.entry(&reading.record(*block)).await? {
-                push(&mut seen, *block, bits(&entry)?.seen);
+        for (at, block) in blocks(uids).await.into_keys().enumerate() {
+            if let Some(entry) = self.records.entry(&reading.record(block)).await? {
+                push(&mut seen, block, bits(&entry)?.seen, uids);
             }
+            pause_after(PAGE, at).await;
         }
-        Ok(seen.intersection(uids))
+        Ok(seen)
     }
 
     /// Remembers that a reader has seen messages, or has not. Call [`Self::complete`] once the
@@ -225,7 +242,7 @@ impl SeenFlags {
     #[boxed]
     pub async fn set(&self, reading: Reading, uids: &NumSet, is_seen: bool) -> Result<PendingSeen> {
         let mut changed = PendingSeen { uids: uids.clone(), versions: BTreeMap::new() };
-        for (block, uids) in blocks(uids) {
+        for (block, uids) in blocks(uids).await {
             if let Some(version) = self.set_in(&reading.record(block), block, &uids, is_seen).await? {
                 changed.versions.insert(block, version);
             }
@@ -255,7 +272,7 @@ impl SeenFlags {
     /// stays as it is: the next session may raise mod-sequences once more.
     #[boxed]
     pub async fn complete(&self, reading: Reading, changed: &PendingSeen) -> Result<()> {
-        for (block, uids) in blocks(&changed.uids) {
+        for (block, uids) in blocks(&changed.uids).await {
             let Some(version) = changed.versions.get(&block).copied() else { continue };
             let name = reading.record(block);
             let entry = self.records.entry(&name).await?;
@@ -339,12 +356,41 @@ fn parts(owner: AccountId, name: &str) -> Result<(MailboxId, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
     use super::*;
+    use crate::directory::Directory;
     use crate::testing::directory;
 
     fn reading(reader: u64) -> Reading {
         let id = |n| Id::new(n, 0);
         Reading { owner: AccountId(id(1)), mailbox: MailboxId(id(2)), reader: AccountId(id(reader)) }
+    }
+
+    /// All that a reader has seen, in a mailbox of all messages.
+    async fn all(directory: &Directory, reading: Reading) -> NumSet {
+        directory.seen().read(reading, &NumSet::range(1, u32::MAX)).await.unwrap().seen
+    }
+
+    /// Marks of expunged messages stay for ever, and every second of ten million took 40 MB of each
+    /// session. All of them were read in one poll.
+    #[tokio::test]
+    async fn only_messages_that_are_there_are_read() {
+        let (_, directory) = directory();
+        let (seen, ana) = (directory.seen(), reading(3));
+        assert!(!seen.has_any(ana).await.unwrap());
+        let uids = NumSet::from_ranges((1..=20_000).map(|n| (2 * n, 2 * n)));
+        seen.set(ana, &uids, true).await.unwrap();
+        assert!(seen.has_any(ana).await.unwrap());
+        let there = NumSet::from_ranges([(1, 2), (4095, 4097), (8191, 8191), (39_999, 50_000)]);
+        let mut reading = seen.read(ana, &there);
+        let polled = reading.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "others have their turn");
+        let read = reading.await.unwrap();
+        let expected = NumSet::from_ranges([(2, 2), (4096, 4096), (40_000, 40_000)]);
+        assert_eq!((&read.seen, read.pending.uids()), (&expected, &expected));
+        assert_eq!(seen.among(ana, &there).await.unwrap(), expected);
+        assert!(seen.read(ana, &NumSet::new()).await.unwrap().seen.is_empty());
     }
 
     #[tokio::test]
@@ -354,16 +400,16 @@ mod tests {
         let far = u32::MAX - 1;
         let uids = NumSet::from_ranges([(1, 3), (4090, 4100), (far, far)]);
         directory.seen().set(ana, &uids, true).await.unwrap();
-        assert_eq!(directory.seen().all(ana).await.unwrap(), uids);
-        assert!(directory.seen().all(bo).await.unwrap().is_empty());
+        assert_eq!(all(&directory, ana).await, uids);
+        assert!(all(&directory, bo).await.is_empty());
         let some = NumSet::from_ranges([(2, 2), (4097, 5000)]);
         let expected = NumSet::from_ranges([(2, 2), (4097, 4100)]);
         assert_eq!(directory.seen().among(ana, &some).await.unwrap(), expected);
         directory.seen().set(ana, &some, false).await.unwrap();
         let left = NumSet::from_ranges([(1, 1), (3, 3), (4090, 4096), (far, far)]);
-        assert_eq!(directory.seen().all(ana).await.unwrap(), left);
+        assert_eq!(all(&directory, ana).await, left);
         directory.seen().set(ana, &left, false).await.unwrap();
-        assert!(directory.seen().all(ana).await.unwrap().is_empty());
+        assert!(all(&directory, ana).await.is_empty());
     }
 
     #[tokio::test]
@@ -371,14 +417,15 @@ mod tests {
         let (_, directory) = directory();
         let (seen, ana) = (directory.seen(), reading(3));
         let record = async || directory.records.entry(&ana.record(0)).await.unwrap().unwrap();
-        let pending = async || seen.read(ana).await.unwrap().pending.uids().clone();
+        let everything = NumSet::range(1, u32::MAX);
+        let pending = async || seen.read(ana, &everything).await.unwrap().pending.uids().clone();
         let uids = NumSet::from_ranges([(1, 2), (5000, 5000)]);
         let first = seen.set(ana, &uids, true).await.unwrap();
         assert_eq!((first.uids(), pending().await), (&uids, uids.clone()));
         seen.complete(ana, &first).await.unwrap();
-        assert!(seen.read(ana).await.unwrap().pending.is_empty());
+        assert!(pending().await.is_empty());
         // The form that earlier programs read.
-        assert_eq!((record().await.value[0], seen.all(ana).await.unwrap()), (COMPLETE, uids.clone()));
+        assert_eq!((record().await.value[0], all(&directory, ana).await), (COMPLETE, uids.clone()));
         // Nothing is written for flags that are so already.
         let (before, again) = (record().await, seen.set(ana, &uids, true).await.unwrap());
         seen.complete(ana, &again).await.unwrap();
@@ -391,7 +438,7 @@ mod tests {
         seen.complete(ana, &third).await.unwrap();
         assert_eq!(pending().await, NumSet::range(1, 1));
         // As the next session does it.
-        let read = seen.read(ana).await.unwrap();
+        let read = seen.read(ana, &everything).await.unwrap();
         assert_eq!(read.seen, NumSet::range(5000, 5000));
         seen.complete(ana, &read.pending).await.unwrap();
         assert!(pending().await.is_empty());
@@ -407,7 +454,7 @@ mod tests {
             directory.seen().forget(ana.owner, ana.mailbox).await.unwrap();
             let value = Some(Bytes::copy_from_slice(value));
             directory.records.put(ana.record(0), 0, value.clone()).await.unwrap();
-            assert!(directory.seen().read(ana).await.is_err(), "{value:?}");
+            assert!(directory.seen().read(ana, &NumSet::range(1, 9)).await.is_err(), "{value:?}");
         }
     }
 
@@ -422,15 +469,15 @@ mod tests {
         let places = TargetIds::with_ids(there.owner, mailboxes);
         for _ in 0..2 {
             copy_seen(directory.records.engine(), ana.owner, other.records.engine(), &places).await.unwrap();
-            assert_eq!(other.seen().all(there).await.unwrap(), uids);
+            assert_eq!(all(&other, there).await, uids);
         }
         directory.seen().set(ana, &NumSet::range(5000, 9000), false).await.unwrap();
         copy_seen(directory.records.engine(), ana.owner, other.records.engine(), &places).await.unwrap();
-        assert_eq!(other.seen().all(there).await.unwrap(), NumSet::range(1, 4999));
+        assert_eq!(all(&other, there).await, NumSet::range(1, 4999));
         directory.seen().set(ana, &uids, true).await.unwrap();
         directory.seen().forget(ana.owner, MailboxId(Id::new(9, 9))).await.unwrap();
-        assert_eq!(directory.seen().all(ana).await.unwrap(), uids);
+        assert_eq!(all(&directory, ana).await, uids);
         directory.seen().forget(ana.owner, ana.mailbox).await.unwrap();
-        assert!(directory.seen().all(ana).await.unwrap().is_empty());
+        assert!(all(&directory, ana).await.is_empty());
     }
 }

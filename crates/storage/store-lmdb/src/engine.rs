@@ -13,9 +13,9 @@ use bytes::Bytes;
 use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet};
 use posthaste_store::form::{FormHeader, is_body_of};
 use posthaste_store::{
-    BodyRange, Changes, CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders, ListCommit,
-    Loaded, MailboxCommit, MailboxHead, MailboxList, Recodes, Report, Result, Row, StoreError, SummaryOf,
-    Unreadable, Visit,
+    BodyRange, Changes, CommitOutcome, Counts, DirectoryChange, DirectoryEntry, Engine, Epoch, Holders,
+    ListCommit, Loaded, MailboxCommit, MailboxHead, MailboxList, Recodes, Report, Result, Row, StoreError,
+    SummaryOf, Unreadable, Visit,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
@@ -455,6 +455,11 @@ impl Engine for LmdbEngine {
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
         self.checkpoint_if(self.shared.unindexed.has_mailbox(mailboxes)).await?;
         read::heads(&self.shared.index, mailboxes)
+    }
+
+    async fn counts(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<Counts>>> {
+        self.checkpoint_if(self.shared.unindexed.has_mailbox(mailboxes)).await?;
+        read::counts(&self.shared.index, mailboxes)
     }
 
     async fn load(

@@ -19,7 +19,7 @@ use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq, NumSet, Uid};
 
 use crate::change::{CommitOutcome, MailboxCommit};
 use crate::error::{Result, StoreError};
-use crate::head::MailboxHead;
+use crate::head::{Counts, MailboxHead};
 use crate::list::{ListCommit, MailboxList};
 use crate::row::Row;
 
@@ -231,6 +231,13 @@ pub trait Engine: Send + Sync + 'static {
     /// The heads of mailboxes, in the order of `mailboxes`; `None` for one that was removed. A
     /// mailbox that is in a list and has no commit yet has the default head.
     async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>>;
+
+    /// The counts of [`Engine::heads`]. An engine on this machine holds one head at a time: each
+    /// may have some 10 KiB of keywords.
+    async fn counts(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<Counts>>> {
+        let heads = self.heads(mailboxes).await?;
+        Ok(heads.into_iter().map(|head| head.map(|head| head.counts)).collect())
+    }
 
     /// Streams every row in UID order, in slices, and returns the head that belongs to them.
     async fn load(

@@ -16,6 +16,7 @@ use posthaste_net::BytePermit;
 use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, MailboxList, StoreError};
 
+use super::metadata::ListedMetadata;
 use super::{DONE, metadata, status};
 use crate::freed::free;
 use crate::heavy::{Pace, SLICE_STEPS};
@@ -209,14 +210,12 @@ async fn report_with_more(
         let ids: Vec<_> = entries().filter(is_readable).map(|entry| entry.id).collect();
         heads = status::heads(session, tag, &ids).await?;
     }
-    let mut annotations = Vec::new();
+    let mut listed = None;
     if !returns.metadata.is_empty() {
         let entries: Vec<_> = entries().filter(is_annotated).collect();
-        let (asker, wire, reports) = session.reporting(tag)?;
-        let reading = Box::pin(metadata::of_mailboxes(asker, visible, &entries));
-        annotations = wire.reporting(reports, reading).await?;
+        listed = Some(ListedMetadata::read((&mut *session, tag), visible, &entries).await?);
     }
-    let (mut heads, mut annotations) = (heads.into_iter(), annotations.into_iter());
+    let mut heads = heads.into_iter();
     for one in batch {
         session.wire.say(Untagged::List(one.data.clone()));
         if let Some(entry) = one.entry.filter(|_| returns.my_rights) {
@@ -237,10 +236,11 @@ async fn report_with_more(
             }
         }
         if let Some(entry) = one.entry.filter(is_annotated)
-            && let Some(annotations) = annotations.next()
+            && let Some(listed) = &mut listed
         {
             // The parser takes `LIST_ITEMS_MAX` entries: less than a slice.
             pace.worked(returns.metadata.len() as u64 * ANNOTATION_STEPS).await;
+            let annotations = listed.next((&mut *session, tag), visible, entry).await?;
             metadata::report(session, entry, &annotations, &returns.metadata);
         }
         session.wire.relieve().await?;

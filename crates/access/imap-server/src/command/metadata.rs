@@ -22,7 +22,7 @@ use super::DONE;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::Act;
-use crate::service::ImapService;
+use crate::service::{ImapService, UNRESERVED_READ_BYTES};
 use crate::session::Session;
 use crate::special_use;
 
@@ -30,6 +30,13 @@ use crate::special_use;
 const SERVER_COMMENT: &str = "/shared/comment";
 /// RFC 5464 §3.2.1.1
 const SERVER_ADMIN: &str = "/shared/admin";
+
+/// Bytes of annotations that a LIST holds while its client reads. An account may have 4 MiB, and
+/// sees those of others.
+const LISTED_BYTES_MAX: u64 = UNRESERVED_READ_BYTES;
+
+/// Mailboxes whose annotations are read at once: up to 512 KiB of each, of which most are dropped.
+const READ_AT_ONCE: usize = 16;
 
 /// The entries that a GETMETADATA requests.
 pub(super) struct MetadataRequest<'q> {
@@ -213,21 +220,85 @@ impl<'n> MetadataChange<'n> {
     }
 }
 
-/// RFC 9590 §3: the annotations of mailboxes, in their order.
-pub(super) async fn of_mailboxes(
+/// The annotations of some mailboxes of a LIST, in their order: RFC 9590 §3.
+pub(super) struct ListedMetadata {
+    /// `None` if they are long together. Then those of each mailbox are read when they are sent. A
+    /// client that reads slowly makes its session hold no more.
+    all: Option<std::vec::IntoIter<Annotations>>,
+}
+
+impl ListedMetadata {
+    pub(super) async fn read(
+        (session, tag): (&mut Session, &Tag),
+        visible: &Visible,
+        entries: &[&MailboxEntry],
+    ) -> Result<Self, Failure> {
+        let (asker, wire, reports) = session.reporting(tag)?;
+        let all = wire.reporting(reports, Box::pin(of_mailboxes(asker, visible, entries))).await?;
+        Ok(Self { all: all.map(Vec::into_iter) })
+    }
+
+    /// The annotations of the next mailbox, which is this one.
+    pub(super) async fn next(
+        &mut self,
+        (session, tag): (&mut Session, &Tag),
+        visible: &Visible,
+        entry: &MailboxEntry,
+    ) -> Result<Annotations, Failure> {
+        if let Some(annotations) = self.all.as_mut().and_then(Iterator::next) {
+            return Ok(annotations);
+        }
+        let (asker, wire, reports) = session.reporting(tag)?;
+        wire.reporting(reports, Box::pin(of_listed(asker, visible, entry))).await
+    }
+}
+
+/// The annotations of mailboxes, in their order; `None` if they are over [`LISTED_BYTES_MAX`].
+async fn of_mailboxes(
     asker: Asker<'_>,
     visible: &Visible,
     entries: &[&MailboxEntry],
-) -> Result<Vec<Annotations>, Failure> {
-    let ids: Vec<MailboxId> = entries.iter().map(|entry| entry.id).collect();
-    let mut found = asker.service.directory.metadata().get_many(asker.login.id, &ids).await?;
-    for (annotations, entry) in found.iter_mut().zip(entries) {
-        match visible.owner_of(entry.id) {
-            None => compute(annotations, entry),
-            Some(owner) => add_shared(asker, annotations, owner.account.id, entry.id).await?,
+) -> Result<Option<Vec<Annotations>>, Failure> {
+    let (mut all, mut bytes) = (Vec::with_capacity(entries.len()), 0);
+    for some in entries.chunks(READ_AT_ONCE) {
+        let ids: Vec<MailboxId> = some.iter().map(|entry| entry.id).collect();
+        let found = asker.service.directory.metadata().get_many(asker.login.id, &ids).await?;
+        for (mut annotations, entry) in found.into_iter().zip(some) {
+            complete(asker, visible, &mut annotations, entry).await?;
+            bytes += annotations.octets() as u64;
+            all.push(annotations);
+        }
+        if bytes > LISTED_BYTES_MAX {
+            return Ok(None);
         }
     }
-    Ok(found)
+    Ok(Some(all))
+}
+
+/// The annotations of one mailbox of a LIST.
+async fn of_listed(
+    asker: Asker<'_>,
+    visible: &Visible,
+    entry: &MailboxEntry,
+) -> Result<Annotations, Failure> {
+    let of = Annotated::Mailbox(entry.id);
+    let mut annotations = asker.service.directory.metadata().get(asker.login.id, of).await?;
+    complete(asker, visible, &mut annotations, entry).await?;
+    Ok(annotations)
+}
+
+/// Adds the entries that the user's own record of a mailbox does not have.
+async fn complete(
+    asker: Asker<'_>,
+    visible: &Visible,
+    annotations: &mut Annotations,
+    entry: &MailboxEntry,
+) -> Result<(), Failure> {
+    match visible.owner_of(entry.id) {
+        None => compute(annotations, entry),
+        Some(owner) => add_shared(asker, annotations, owner.account.id, entry.id).await?,
+    }
+    Ok(())
 }
 
 /// Adds the shared entries of another account's mailbox to the user's own entries.
@@ -455,4 +526,45 @@ pub(crate) fn too_long() -> Reply {
 pub(crate) fn too_many() -> Reply {
     let text = "There are too many annotations, or they are too long together: remove some first";
     Reply::no(Code::Metadata(MetadataCode::TooMany), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_directory::NewAccount;
+    use posthaste_mail_model::{MailboxName, Secret};
+
+    use super::*;
+    use crate::size_tests::service;
+
+    /// Of twenty mailboxes with the longest annotations, a session held 4 MiB while its client read
+    /// nothing.
+    #[tokio::test]
+    async fn a_list_holds_few_octets_of_annotations() {
+        let service = service();
+        let password = Secret::new("correct horse".to_owned());
+        let login = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        let asker = Asker { service: &service, login: &login };
+        let mut made = Vec::new();
+        for n in 0..20 {
+            let name = MailboxName::new(&format!("m{n}")).unwrap();
+            made.push(service.store.create(login.id, &name, None).await.unwrap());
+        }
+        let (entries, visible): (Vec<&MailboxEntry>, _) = (made.iter().collect(), Visible::default());
+        let set = async |entry: &MailboxEntry, octets: usize| {
+            let changes = [("/private/comment", Some(Bytes::from(vec![b'x'; octets])))];
+            let of = Annotated::Mailbox(entry.id);
+            service.directory.metadata().set(login.id, of, &changes).await.unwrap();
+        };
+        for &entry in &entries {
+            set(entry, 1000).await;
+        }
+        let held = async || of_mailboxes(asker, &visible, &entries).await.unwrap().map(|all| all.len());
+        assert_eq!(held().await, Some(20));
+        for n in [0, 19] {
+            set(entries[n], ANNOTATION_BYTES_MAX).await;
+        }
+        assert_eq!(held().await, None);
+        let of_one = of_listed(asker, &visible, entries[19]).await.unwrap();
+        assert_eq!(of_one.get("/private/comment").unwrap().len(), ANNOTATION_BYTES_MAX);
+    }
 }

@@ -44,7 +44,7 @@ pub(super) fn activate(session: &mut Session, items: &[StatusItem]) {
     }
 }
 
-/// The heads of mailboxes.
+/// The heads of mailboxes, without keywords: a session holds them while its client reads.
 pub(super) async fn heads(
     session: &mut Session,
     tag: &Tag,
@@ -52,7 +52,8 @@ pub(super) async fn heads(
 ) -> Result<Vec<Option<MailboxHead>>, Failure> {
     let reports = session.service.reports(tag);
     let reading = session.service.store.status(mailboxes);
-    Ok(session.wire.reporting(reports, reading).await?)
+    let heads = session.wire.reporting(reports, reading).await?;
+    Ok(heads.into_iter().map(|head| head.map(MailboxHead::without_keywords)).collect())
 }
 
 /// Steps of a STATUS response. Some items need the rows of the mailbox, which is opened for them.
@@ -178,4 +179,27 @@ async fn deleted_storage(threads: Threads<'_>, mailbox: MailboxId) -> Result<u64
         view.rows(&deleted).map(|(_, row)| u64::from(row.size())).sum()
     };
     threads.run(steps, work).await
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_imap_codec::Tag;
+
+    use crate::pause_tests::Paused;
+
+    /// NOTIFY held 256 heads with 59 keywords of 128 octets each while its client read nothing.
+    #[tokio::test]
+    async fn heads_are_held_without_keywords() {
+        let mut paused = Paused::begin().await;
+        paused.run("SELECT m0").await;
+        paused.run("STORE 1 +FLAGS.SILENT (kept)").await;
+        let mailbox = paused.session.selected.as_ref().unwrap().mailbox.id();
+        let stored = paused.session.service.store.status(&[mailbox]).await.unwrap();
+        let stored = stored[0].clone().unwrap();
+        assert!(!stored.keywords.keywords().is_empty());
+        let tag = Tag::new("a").unwrap();
+        let heads = super::heads(&mut paused.session, &tag, &[mailbox]).await.unwrap();
+        assert_eq!(heads, [Some(stored.without_keywords())]);
+        assert!(heads[0].as_ref().unwrap().keywords.keywords().is_empty());
+    }
 }

@@ -24,9 +24,38 @@ use crate::selected::Selected;
 const CRITERIA_BYTES_MAX: usize = 64 * 1024;
 const TOO_LONG: &str = "The criteria are too long to be kept";
 
+/// Messages that all sets of sequence numbers together may name, each set by itself. Their UIDs are
+/// found in one go, some 2 ms for so many. All messages of the largest mailbox are fewer.
+const NUMBERED_MAX: u64 = 8_000_000;
+const TOO_MANY: &str = "The criteria name too many messages to be kept";
+
+/// What the sets of the keys may take. Each key may name `$`, which may have half as many ranges as
+/// the mailbox has messages.
+struct Room {
+    bytes: usize,
+    numbered: u64,
+}
+
+impl Room {
+    const ALL: Self = Self { bytes: CRITERIA_BYTES_MAX, numbered: NUMBERED_MAX };
+
+    /// Takes the bytes of a set from those that are left.
+    fn hold(&mut self, uids: &NumSet) -> Result<(), &'static str> {
+        let bytes = uids.ranges().len() * size_of::<SetRange>();
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(TOO_LONG)?;
+        Ok(())
+    }
+
+    /// Takes the messages of a set whose UIDs are about to be found.
+    fn find(&mut self, messages: u64) -> Result<(), &'static str> {
+        self.numbered = self.numbered.checked_sub(messages).ok_or(TOO_MANY)?;
+        Ok(())
+    }
+}
+
 /// Criteria that can be kept, and their bytes; or why they cannot.
 pub(super) fn kept(key: &SearchKey, selected: &Selected) -> Result<(SearchKey, usize), &'static str> {
-    let mut left = CRITERIA_BYTES_MAX;
+    let mut left = Room::ALL;
     let key = of(key, selected, &mut left)?;
     match bytes(&key) {
         bytes if bytes > CRITERIA_BYTES_MAX => Err(TOO_LONG),
@@ -34,9 +63,8 @@ pub(super) fn kept(key: &SearchKey, selected: &Selected) -> Result<(SearchKey, u
     }
 }
 
-/// `left`: bytes that the sets of the other keys may take. Each key may name `$`, which may have
-/// half as many ranges as the mailbox has messages.
-fn of(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<SearchKey, &'static str> {
+/// `left`: what the sets of the other keys may take.
+fn of(key: &SearchKey, selected: &Selected, left: &mut Room) -> Result<SearchKey, &'static str> {
     use SearchKey as K;
     Ok(match key {
         K::And(keys) => K::And(keys.iter().map(|key| of(key, selected, left)).collect::<Result<_, _>>()?),
@@ -44,10 +72,13 @@ fn of(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<SearchKe
         K::Not(key) => K::Not(boxed(key, selected, left)?),
         K::Fuzzy(key) => K::Fuzzy(boxed(key, selected, left)?),
         K::Seq(set) => {
-            let uids = selected.announced.uids_of_seqs(&set.resolve(selected.announced.exists()));
-            take(&uids, left)?;
+            let exists = selected.announced.exists();
+            let seqs = set.resolve(exists);
+            left.find(seqs.count().min(u64::from(exists)))?;
+            let uids = selected.announced.uids_of_seqs(&seqs);
+            left.hold(&uids)?;
             if set.0.has_saved() {
-                take(selected.saved_search.uids(), left)?;
+                left.hold(selected.saved_search.uids())?;
                 named(&uids.union(selected.saved_search.uids()))
             } else {
                 named(&uids)
@@ -59,7 +90,7 @@ fn of(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<SearchKe
                 return Err("A range of UIDs that ends in * is not kept up to date");
             }
             if set.0.has_saved() {
-                take(selected.saved_search.uids(), left)?;
+                left.hold(selected.saved_search.uids())?;
                 named(&selected.uids_of(set))
             } else {
                 key.clone()
@@ -72,14 +103,8 @@ fn of(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<SearchKe
     })
 }
 
-fn boxed(key: &SearchKey, selected: &Selected, left: &mut usize) -> Result<Box<SearchKey>, &'static str> {
+fn boxed(key: &SearchKey, selected: &Selected, left: &mut Room) -> Result<Box<SearchKey>, &'static str> {
     of(key, selected, left).map(Box::new)
-}
-
-/// Takes the bytes of a set from those that are left.
-fn take(uids: &NumSet, left: &mut usize) -> Result<(), &'static str> {
-    *left = left.checked_sub(uids.ranges().len() * size_of::<SetRange>()).ok_or(TOO_LONG)?;
-    Ok(())
 }
 
 /// The key that names these messages by UID.
@@ -111,4 +136,22 @@ fn bytes(key: &SearchKey) -> usize {
         _ => 0,
     };
     size_of::<SearchKey>() + behind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `1:*` four thousand times, in a mailbox of a million messages: a poll of 200 ms.
+    #[test]
+    fn sets_of_sequence_numbers_name_a_bounded_number_of_messages() {
+        let mut room = Room::ALL;
+        for _ in 0..8 {
+            room.find(1_000_000).unwrap();
+        }
+        assert_eq!(room.find(1), Err(TOO_MANY));
+        let many = NumSet::from_ranges((1..=CRITERIA_BYTES_MAX as u32).map(|n| (2 * n, 2 * n)));
+        assert_eq!(room.hold(&many), Err(TOO_LONG));
+        room.hold(&NumSet::range(1, 9)).unwrap();
+    }
 }

@@ -6,7 +6,7 @@ use posthaste_directory::{Account, Reading};
 use posthaste_imap_codec::MailboxArg;
 use posthaste_imap_codec::response::{ListAttribute, ListData, StatusValue, Untagged};
 use posthaste_mail_model::{MailboxId, MailboxName, ModSeq, Uid};
-use posthaste_store::{Counts, MailboxEntry, MailboxList, MailboxNews, StoreError};
+use posthaste_store::{Counts, MailboxEntry, MailboxHead, MailboxList, MailboxNews, StoreError};
 
 use super::group::{Events, events_of};
 use super::names::Differences;
@@ -115,6 +115,9 @@ impl Notify {
             let ids: Vec<MailboxId> = batch.iter().map(|(entry, _)| entry.id).collect();
             let reading = to.service.store.status(&ids);
             let heads = to.work(reading).await?;
+            // The client may be slow to read, so no keywords are held.
+            let heads = heads.into_iter().map(|head| head.map(MailboxHead::without_keywords));
+            let heads: Vec<_> = heads.collect();
             for (&(entry, events), head) in batch.iter().zip(heads) {
                 let Some(head) = head else { continue };
                 let counts = self.counts_of(to, entry.id, events, head.counts).await?;

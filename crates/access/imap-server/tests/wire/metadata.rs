@@ -321,6 +321,26 @@ fn list_reports_annotations() {
     );
 }
 
+/// Those of each mailbox are read when they are sent, if they are long together.
+#[test]
+fn list_reports_long_annotations() {
+    let server = Server::start();
+    let mut wire = server.login();
+    let longest = "x".repeat(65_536);
+    let names = ["Drafts", "INBOX", "Sent"];
+    for name in names {
+        wire.send(format!("a SETMETADATA {name} (/private/a {{65536+}}\r\n{longest})\r\n").as_bytes());
+        wire.run("S: a OK …");
+    }
+    wire.send(b"b LIST \"\" (INBOX Drafts Sent Trash) RETURN (METADATA (/private/a))\r\n");
+    for name in names {
+        wire.run(&format!("S: * LIST (…) \"/\" {name}\nS: * METADATA {name} (/private/a {{65536}}"));
+        assert_eq!(wire.take(65_536), longest.as_bytes());
+        wire.run("S: )");
+    }
+    wire.run("S: * LIST (…) \"/\" Trash\nS: * METADATA Trash (/private/a NIL)\nS: b OK …");
+}
+
 #[test]
 fn a_client_that_enables_it_gets_changes_by_others() {
     let server = Server::start();

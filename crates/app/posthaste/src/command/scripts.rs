@@ -1,7 +1,8 @@
 //! `posthaste sieve list|get|put|activate|deactivate|remove`: accounts' scripts, on the store
 //! itself, so that a running server uses them from the next message on.
 
-use std::io::Write as _;
+use std::borrow::Cow;
+use std::io::{IsTerminal as _, Write as _};
 
 use posthaste_directory::Account;
 
@@ -10,6 +11,7 @@ use crate::command::names::full_name;
 use crate::command::sieve;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 use crate::open::{self, Opened};
 
 pub async fn run(config: Config, command: Sieve) -> Result<()> {
@@ -29,7 +31,9 @@ pub async fn run(config: Config, command: Sieve) -> Result<()> {
         Sieve::List { .. } => list(&opened, &account).await?,
         Sieve::Get { name, .. } => {
             let text = directory.scripts().get(account.id, &name).await?;
-            std::io::stdout().write_all(text.as_bytes())?;
+            let mut out = std::io::stdout();
+            let is_terminal = out.is_terminal();
+            out.write_all(shown(&text, is_terminal).as_bytes())?;
         }
         Sieve::Put(options) => put(&opened, &account, &options).await?,
         Sieve::Activate { name, .. } => {
@@ -46,6 +50,14 @@ pub async fn run(config: Config, command: Sieve) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A script as it is printed. A user wrote it, so a terminal gets none of its control characters.
+fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    match is_terminal {
+        true => Cow::Owned(for_terminal(&text.replace("\r\n", "\n"))),
+        false => Cow::Borrowed(text),
+    }
 }
 
 async fn list(opened: &Opened, account: &Account) -> Result<()> {
@@ -74,4 +86,16 @@ async fn put(opened: &Opened, account: &Account, options: &cli::SievePut) -> Res
     let runs = if options.activate { ", which now runs" } else { "" };
     println!("stored {}{runs}", options.name);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_controls_no_terminal() {
+        let script = "# \u{1b}[2J\u{9b}1A\r\n\tkeep;\r\n";
+        assert_eq!(shown(script, true), "# \\u{1b}[2J\\u{9b}1A\n\tkeep;\n");
+        assert_eq!(shown(script, false), script);
+    }
 }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use posthaste_directory::unix_time;
 use posthaste_filter::{SiteFolders, SiteScripts, zone_minutes};
 use posthaste_mime_summary::{HeaderFields, Span, address_list};
-use posthaste_sieve::{Context, Location, Moment, Script, duplicate_value};
+use posthaste_sieve::{Context, Location, Moment, Outcome, Script, duplicate_value};
 
 use super::serve::machine_name;
 use crate::cli;
 use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 
 pub fn run(command: &cli::Sieve) -> Result<()> {
     match command {
@@ -80,14 +81,18 @@ fn test(options: &cli::SieveTest) -> Result<()> {
         directory: options.script.parent().unwrap_or(Path::new("")),
         host: machine_name(),
     };
-    println!("envelope from <{}> to <{}>", trial.from, trial.to);
     let outcome = script.run(&message, &trial);
-    print!("{outcome}");
-    println!("{} steps", outcome.steps);
+    print!("{}", report(&trial.from, &trial.to, &outcome));
     match outcome.error {
         Some(_) => Err(Failure::Incomplete("the script failed for this message".into())),
         None => Ok(()),
     }
+}
+
+/// What a trial did. Users and senders wrote the script and the message, so a terminal gets none of
+/// their control characters.
+fn report(from: &str, to: &str, outcome: &Outcome) -> String {
+    for_terminal(&format!("envelope from <{from}> to <{to}>\n{outcome}{} steps\n", outcome.steps))
 }
 
 /// The first address in a header field.
@@ -184,6 +189,13 @@ impl Context for TestContext<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trial_controls_no_terminal() {
+        let outcome = Outcome { notes: vec!["\u{1b}[2J".to_owned()], steps: 7, ..Outcome::default() };
+        let shown = report("a\u{9b}1A@x", "b@x", &outcome);
+        assert_eq!(shown, "envelope from <a\\u{9b}1A@x> to <b@x>\nnote: \\u{1b}[2J\n7 steps\n");
+    }
 
     #[test]
     fn addresses_of_fields() {

@@ -93,7 +93,8 @@ fn annotated(account: AccountId, name: &str) -> Option<Annotated> {
     }
 }
 
-/// Reads the annotations of an account, by what they belong to.
+/// Reads the annotations of an account, by what they belong to. Other tasks have their turn after
+/// each page of them: an account may have ten thousand records.
 async fn scan(
     engine: &dyn Engine,
     account: AccountId,
@@ -106,6 +107,8 @@ async fn scan(
                 each(of, entry)?;
             }
         }
+        // An engine that answers at once would never let another task in.
+        tokio::task::yield_now().await;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Annotations of one account, in the store.
 
 use std::collections::BTreeMap;
+use std::task::{Context, Waker};
 
 use posthaste_mail_model::Id;
 use posthaste_store::TargetIds;
@@ -52,6 +53,20 @@ async fn every_process_sees_a_change_and_its_count() {
     other.metadata().set(account, of(1), &[("/private/A", None), ("/shared/b", None)]).await.unwrap();
     assert_ne!(directory.metadata().changes(account).await.unwrap(), seen);
     assert!(other.metadata().get(account, of(1)).await.unwrap().is_empty());
+}
+
+/// The records of ten thousand mailboxes were counted in one poll.
+#[tokio::test]
+async fn other_tasks_run_while_the_octets_of_an_account_are_counted() {
+    let (_, directory) = directory();
+    let account = AccountId(Id::new(7, 7));
+    let changes = [("/private/a", value("x"))];
+    directory.metadata().set(account, of(1), &changes).await.unwrap();
+    let mut setting = directory.metadata().set(account, of(2), &changes);
+    let polled = setting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending(), "others have their turn");
+    setting.await.unwrap();
+    assert_eq!(directory.metadata().get(account, of(2)).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

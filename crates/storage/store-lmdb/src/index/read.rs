@@ -3,7 +3,7 @@
 
 use heed::RoTxn;
 use posthaste_mail_model::{BodyId, MailboxId, ModSeq, NumSet};
-use posthaste_store::{Changes, Loaded, MailboxHead, Result, Row, StoreError};
+use posthaste_store::{Changes, Counts, Loaded, MailboxHead, Result, Row, StoreError};
 
 use crate::index::heads::StoredHead;
 use crate::index::{Index, chunk, damaged, expunged, rows};
@@ -19,6 +19,12 @@ pub(crate) fn head_of(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<
 pub(crate) fn heads(index: &Index, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
     let txn = index.read()?;
     mailboxes.iter().map(|m| Ok(index.head(&txn, *m)?.map(|stored| stored.head))).collect()
+}
+
+/// The counts of heads, in the requested order. One head is in memory at a time.
+pub(crate) fn counts(index: &Index, mailboxes: &[MailboxId]) -> Result<Vec<Option<Counts>>> {
+    let txn = index.read()?;
+    mailboxes.iter().map(|m| Ok(index.head(&txn, *m)?.map(|stored| stored.head.counts))).collect()
 }
 
 /// Streams all rows.

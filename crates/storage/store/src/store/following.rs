@@ -33,6 +33,8 @@ impl Store {
                 let heads = self.status(ids).await?;
                 let read = ids.iter().zip(heads).filter_map(|(id, head)| Some((*id, head?)));
                 followers.begin(account, read);
+                // An engine that answers at once would never let another task in.
+                tokio::task::yield_now().await;
             }
         }
         Ok(watch)
@@ -56,6 +58,7 @@ impl Store {
                         followers.note(*id, &head);
                     }
                 }
+                tokio::task::yield_now().await;
             }
             last = Some(account);
             left = left.saturating_sub(ids.len() + HEADS_PER_ACCOUNT);
@@ -68,6 +71,9 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use posthaste_mail_model::{Flag, MailboxName, NumSet};
 
     use super::*;
@@ -109,6 +115,19 @@ mod tests {
         let news = watch.take(usize::MAX, own);
         let kind = |messages| if messages { "messages" } else { "flags" };
         news.mailboxes.iter().map(|news| format!("{} {}", news.entry.name, kind(news.messages))).collect()
+    }
+
+    /// The heads of ten thousand mailboxes were read in one poll.
+    #[tokio::test]
+    async fn other_tasks_run_after_some_heads() {
+        let (_, there, account) = world(&["a"]).await;
+        let mut context = Context::from_waker(Waker::noop());
+        let mut following = pin!(there.follow(account));
+        assert!(following.as_mut().poll(&mut context).is_pending());
+        let _watch = following.await.unwrap();
+        let mut checking = pin!(there.check_followed(None));
+        assert!(checking.as_mut().poll(&mut context).is_pending());
+        assert_eq!(checking.await.unwrap(), None);
     }
 
     #[tokio::test]

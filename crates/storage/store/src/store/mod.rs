@@ -4,6 +4,7 @@
 //! through one handle wakes all who watch. A mailbox that a session holds is never evicted.
 
 mod cached;
+mod counted;
 mod following;
 mod foreign;
 mod lists;
@@ -199,14 +200,17 @@ impl Store {
         self.shared.mailboxes.lock().peek(&id).cloned()
     }
 
+    /// The head of a mailbox, if it is cached and known to be the newest.
+    fn known_head(&self, id: MailboxId, epoch: Epoch) -> Option<MailboxHead> {
+        self.cached(id).filter(|mailbox| mailbox.is_checked(epoch) && !mailbox.is_deleted())?.head()
+    }
+
     /// The heads of mailboxes, in the order of the ids, without loading any; `None` for one that
     /// was removed.
     pub async fn status(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
         let epoch = self.engine().epoch();
-        let mut heads: Vec<Option<MailboxHead>> = mailboxes
-            .iter()
-            .map(|id| self.cached(*id).filter(|m| m.is_checked(epoch) && !m.is_deleted())?.head())
-            .collect();
+        let mut heads: Vec<Option<MailboxHead>> =
+            mailboxes.iter().map(|id| self.known_head(*id, epoch)).collect();
         let unknown: Vec<MailboxId> =
             mailboxes.iter().zip(&heads).filter(|(_, head)| head.is_none()).map(|(id, _)| *id).collect();
         if unknown.is_empty() {

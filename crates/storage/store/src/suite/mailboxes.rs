@@ -112,6 +112,8 @@ pub async fn heads_come_in_the_order_asked(factory: &dyn Factory) {
     let heads = world.engine.heads(&[c.id, b.id, a.id, b.id]).await.unwrap();
     let expected = [&c, &b, &a, &b].map(|folder| Some(folder.view.head().clone()));
     assert_eq!(heads, expected);
+    let counts = world.engine.counts(&[c.id, b.id, a.id, b.id]).await.unwrap();
+    assert_eq!(counts, expected.map(|head| head.map(|head| head.counts)));
     assert!(world.engine.heads(&[]).await.unwrap().is_empty());
     world.check().await;
 }
