@@ -20,14 +20,30 @@ fn written(address: &Address<'_>) -> Option<String> {
     Some(String::from_utf8_lossy(&[local, b"@", host].concat()).to_lowercase())
 }
 
-/// The domains of all authors of a message. Of several, two are enough to know.
+/// An address as [`shown_addresses`] writes it. A local part is the same with quotes (RFC 5321
+/// §4.1.2).
+pub(crate) fn unquoted(address: &str) -> String {
+    address.replace(['"', '\\'], "")
+}
+
+/// Whether a shown address is this one, both [`unquoted`]. A name without angle brackets is shown
+/// as words of the local part: `"Bo" bo@b.test`.
+pub(crate) fn is_same(shown: &str, address: &str) -> bool {
+    let name = shown.strip_suffix(address);
+    name.is_some_and(|name| name.is_empty() || (name.ends_with(' ') && !name.contains('@')))
+}
+
+/// The domains of all authors of a message. An address with a second sign is there as a whole: some
+/// programs end it at a space, as in `=?utf-8?q?ceo@a.test x?= bo@b.test`. Of several, two are
+/// enough to know.
 pub(crate) fn shown_domains(message: &[u8]) -> Vec<String> {
     let mut domains = Vec::<String>::new();
     for field in canonical::fields(message).filter(|field| field.is("From")) {
         for address in shown_addresses(field.value) {
-            let (_, domain) = address.rsplit_once('@').unwrap_or_default();
-            if domains.len() < 2 && domains.iter().all(|known| known != domain) {
-                domains.push(domain.to_owned());
+            let (local, domain) = address.rsplit_once('@').unwrap_or_default();
+            let shown = if local.contains('@') { address.as_str() } else { domain };
+            if domains.len() < 2 && domains.iter().all(|known| known != shown) {
+                domains.push(shown.to_owned());
             }
         }
     }
@@ -36,8 +52,10 @@ pub(crate) fn shown_domains(message: &[u8]) -> Vec<String> {
 
 /// Whether mail programs show no domain but that of the author that was verified.
 pub(crate) fn is_all_shown(domains: &[String], author: Option<&String>) -> bool {
-    let domain = author.and_then(|author| author.rsplit_once('@')).map_or("", |(_, domain)| domain);
-    domains.iter().all(|shown| shown == domain)
+    let author = author.map_or("", String::as_str);
+    let (_, domain) = author.rsplit_once('@').unwrap_or_default();
+    let whole = unquoted(author);
+    domains.iter().all(|shown| shown == domain || *shown == whole)
 }
 
 #[cfg(test)]
@@ -55,7 +73,15 @@ mod tests {
             let parsed = AuthenticatedMessage::parse(message.as_bytes()).unwrap();
             is_all_shown(&shown_domains(message.as_bytes()), parsed.froms().first())
         };
-        assert!(!is_shown(hidden) && !is_shown(" =?utf-8?q?Ben <ben@a.test>, x?="));
+        for other in [
+            hidden,
+            " =?utf-8?q?Ben <ben@a.test>, x?=",
+            " =?utf-8?q?Ben_<ben@a.test>,_x?= <ana@b.test>",
+            " =?utf-8?q?ben@a.test x?= ana@b.test",
+            " ben@a.test \"Ben\"",
+        ] {
+            assert!(!is_shown(other), "{other}");
+        }
         for usual in [
             " ana@b.test",
             " Ana <ana@B.TEST>, ben@b.test",
@@ -69,7 +95,10 @@ mod tests {
             " Bo <bo@b\u{fc}cher.test>",
             " bo@B.Test (Bo of a.test <bo@a.test>)",
             " Bo < bo@b.test >",
-            " Bo <bo @ b.test>",
+            " \"Bo\" bo@b.test",
+            " =?utf-8?q?Bo?= bo@b.test",
+            " =?utf-8?q?bo@a.test_via_list?= <list@b.test>",
+            " =?utf-8?q?Re:_Bo?= <bo@b.test>",
             " \"Bo via list\" <list@b.test>, Ana <ana@b.test>",
             " Bo <@a.test:bo@b.test>",
             " bo@[192.0.2.1]",

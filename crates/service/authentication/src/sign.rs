@@ -31,7 +31,7 @@ use crate::arc;
 use crate::canonical;
 use crate::header::reading_header;
 use crate::keys::{DomainKeys, KeyError, KeyState, name_of};
-use crate::shown::shown_addresses;
+use crate::shown::{is_same, shown_addresses, unquoted};
 use crate::signature::{Ready, ReadyKey, SEALED, body_hash, covered, sign_field};
 
 /// Messages up to this size are signed on the thread of the caller. Both signatures together take
@@ -194,10 +194,12 @@ fn addresses(value: &[u8]) -> Vec<String> {
     let field = [b"From:", value, b"\r\n\r\n"].concat();
     let mut found = AuthenticatedMessage::parse(&field).map_or(Vec::new(), |parsed| parsed.froms().to_vec());
     if found.len() <= SENDER_ADDRESSES_MAX {
-        // A local part is the same with quotes (RFC 5321 §4.1.2).
-        let plain = |address: &String| address.replace(['"', '\\'], "");
-        let known: Vec<String> = found.iter().map(plain).collect();
-        let others = shown_addresses(value).into_iter().filter(|shown| !known.contains(&plain(shown)));
+        let known: Vec<String> = found.iter().map(|address| unquoted(address)).collect();
+        let is_new = |shown: &String| {
+            let shown = unquoted(shown);
+            known.iter().all(|known| !is_same(&shown, known))
+        };
+        let others = shown_addresses(value).into_iter().filter(is_new);
         found.extend(others.take(SENDER_ADDRESSES_MAX + 1));
     }
     found
@@ -404,8 +406,16 @@ mod tests {
         let both = ["ana@a.test", "ben@b.test"].map(str::to_owned).to_vec();
         assert_eq!(named, [NamedSender::Field("From", both)]);
         assert_eq!(author_domain(from.as_bytes()), None);
-        let quoted: Vec<NamedSender> = named_senders(b"From: <\"a b\"@c.test>\r\n\r\n").collect();
-        assert!(matches!(&quoted[..], [NamedSender::Field("From", one)] if one.len() == 1), "{quoted:?}");
+        for (from, count) in [
+            ("<\"a b\"@c.test>", 1),
+            // Scripts leave out the angle brackets.
+            ("\"Ana\" ana@c.test", 1),
+            ("=?utf-8?q?Ana?= ana@c.test", 1),
+            ("=?utf-8?q?ben@b.test x?= ana@c.test", 2),
+        ] {
+            let named = addresses(format!(" {from}").as_bytes());
+            assert_eq!(named.len(), count, "{from}: {named:?}");
+        }
     }
 
     #[test]

@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -18,6 +20,10 @@ use super::policy::POLICY_LEN_MAX;
 const FETCH_WITHIN: Duration = Duration::from_secs(60);
 /// To connect to one address, so that another one is tried in time.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+
+/// Octets of a response's header. hyper's own bound is 400 KiB, and strangers choose the hosts that
+/// answer at the same time. Usual headers have 1 KiB.
+const HEADER_LEN_MAX: usize = 16 * 1024;
 
 /// Characters of an error of TLS that are kept. It may name each host of a certificate.
 const ERROR_CHARS_MAX: usize = 300;
@@ -60,7 +66,16 @@ async fn fetch_in_time(
             false => FetchError::Away(format!("{host}: {words}")),
         }
     })?;
-    let http = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    get(stream, host, path).await
+}
+
+/// The text at a path of the host at the other end.
+async fn get<S>(stream: S, host: &str, path: &str) -> Result<String, FetchError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let away = |why: String| FetchError::Away(format!("{host}: {why}"));
+    let http = http1::Builder::new().max_buf_size(HEADER_LEN_MAX).handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = http.map_err(|e| away(e.to_string()))?;
     let request = Request::get(path).header(HOST, host).body(Empty::<hyper::body::Bytes>::new());
     let request = request.map_err(|e| away(e.to_string()))?;
@@ -99,4 +114,30 @@ async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    /// A host that strangers choose could make hyper hold 400 KiB of its header.
+    #[tokio::test]
+    async fn the_header_of_a_response_is_bounded() {
+        for (fields, is_read) in [(10, true), (60, false)] {
+            let (ours, mut theirs) = duplex(1 << 20);
+            let field = format!("X-Field: {}\r\n", "x".repeat(990));
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n{}", field.repeat(fields));
+            let response = format!("{head}Content-Length: 6\r\n\r\npolicy");
+            let answer = async {
+                let mut request = [0; 4];
+                theirs.read_exact(&mut request).await.unwrap();
+                assert_eq!(&request, b"GET ");
+                theirs.write_all(response.as_bytes()).await.unwrap();
+            };
+            let (text, ()) = tokio::join!(get(ours, "mta-sts.example.org", "/policy"), answer);
+            assert_eq!(text.ok().as_deref(), is_read.then_some("policy"), "{fields} fields");
+        }
+    }
 }

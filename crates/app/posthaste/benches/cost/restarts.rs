@@ -8,9 +8,9 @@ use crate::rows::{accounts_with, opening};
 use crate::table::MS;
 use crate::{Options, PASSWORD, Side, USER, four_kibibytes};
 
-/// One message into each INBOX of a size that nobody has opened since the server started: by APPEND,
-/// and on another start by LMTP. Twenty to a small mailbox come before, so that only what depends on
-/// the mailbox differs.
+/// One message into each INBOX of a size that nobody has opened since the server started: by
+/// APPEND, and on another start by LMTP. Twenty to a small mailbox come before, so that only what
+/// depends on the mailbox differs.
 pub fn deliveries(side: &mut Side, sizes: &[usize]) {
     const WARM: usize = 20;
     let text = four_kibibytes();

@@ -7,7 +7,8 @@ use crate::measure::{INDEX_FOLLOWS, measured, measured_to_the_end, private_bytes
 use crate::table::{MS, Table};
 use crate::{SAMPLES, USER, four_kibibytes};
 
-/// How many mailboxes of this size a row of single commands has: one such command varies by a third.
+/// How many mailboxes of this size a row of single commands has. One such command varies by a
+/// third.
 fn alike(size: usize) -> usize {
     if size <= 10_000 { 8 } else { 1 }
 }

@@ -280,10 +280,11 @@ impl Verifier {
         if field.len() > FIELD_LEN_MAX {
             field = format!("Authentication-Results: {host}{dmarc_result}\r\n");
         }
-        let action = match self.options.policy {
-            Policy::Honour if !is_clear => Action::Quarantine,
-            Policy::Honour => action_of(dmarc, *question),
-            Policy::Report => Action::Deliver,
+        let action = match (self.options.policy, action_of(dmarc, *question)) {
+            // Mail programs may show others beside the author that was judged.
+            (Policy::Honour, Action::Deliver) if !is_clear => Action::Quarantine,
+            (Policy::Honour, action) => action,
+            (Policy::Report, _) => Action::Deliver,
         };
         let observed = match question {
             Question::Closed => observed(dmarc, (mail_from_domain(client), spf), dkim),
