@@ -57,6 +57,37 @@ pub enum Effect {
     },
 }
 
+impl Effect {
+    /// Bytes of its texts.
+    pub(crate) fn texts_bytes(&self) -> usize {
+        let of_target = |target: Option<&Target>| target.map_or(0, Target::texts_bytes);
+        match self {
+            Effect::Keep { flags, .. } => sum(flags),
+            Effect::FileInto { target, .. } => target.texts_bytes(),
+            Effect::Redirect { address: text, .. }
+            | Effect::Reject { reason: text, .. }
+            | Effect::Remember { key: text, .. } => text.len(),
+            Effect::Discard => 0,
+            Effect::Vacation(reply) => {
+                let VacationReply { subject, reason, key, in_reply_to, from, .. } = &**reply;
+                let optional = [in_reply_to, from].into_iter().flatten();
+                sum([subject, reason, key]) + sum(optional) + of_target(reply.fcc.as_ref())
+            }
+            Effect::Notify(notification) => {
+                let Notification { method, mailto, from, options, message, .. } = &**notification;
+                let optional = [from, message, &mailto.body].into_iter().flatten();
+                let fields: usize = mailto.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+                method.len() + fields + sum(options) + sum(optional) + of_target(notification.fcc.as_ref())
+            }
+        }
+    }
+}
+
+/// Bytes of some texts.
+fn sum<'t>(texts: impl IntoIterator<Item = &'t String>) -> usize {
+    texts.into_iter().map(String::len).sum()
+}
+
 /// A mailbox to store into, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Target {
@@ -73,6 +104,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// Bytes of its texts.
+    fn texts_bytes(&self) -> usize {
+        let optional = [&self.mailbox_id, &self.special_use].into_iter().flatten();
+        self.mailbox.len() + sum(&self.flags) + sum(optional)
+    }
+
     /// Whether it names the same mailbox. If no mailbox has the id or the use, the name is used,
     /// so all three count.
     pub(crate) fn is_same_mailbox(&self, other: &Self) -> bool {

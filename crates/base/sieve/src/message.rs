@@ -112,9 +112,14 @@ impl<'m> Message<'m> {
         self.fields.iter().filter(move |field| field.is(name))
     }
 
+    /// The first field of a name.
+    pub(crate) fn field(&self, name: &str) -> Option<&Field<'m>> {
+        self.fields.iter().find(|field| field.is(name))
+    }
+
     /// The first value of a field as text.
     pub(crate) fn text_of(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.fields.iter().find(|field| field.is(name)).map(Field::value)
+        self.field(name).map(Field::value)
     }
 
     /// The number of bytes that a look at the header of a part costs.
@@ -159,7 +164,9 @@ impl<'m> Message<'m> {
 
     /// The header as it is now, with the blank line.
     pub(crate) fn header(&self) -> Vec<u8> {
-        let mut made: Vec<u8> = self.fields.iter().flat_map(|field| field.whole.iter().copied()).collect();
+        let octets: usize = self.fields.iter().map(|field| field.whole.len()).sum();
+        let mut made = Vec::with_capacity(octets + 4);
+        self.fields.iter().for_each(|field| made.extend_from_slice(&field.whole));
         if !made.is_empty() && !made.ends_with(b"\n") {
             made.extend_from_slice(b"\r\n");
         }

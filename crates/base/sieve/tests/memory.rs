@@ -47,6 +47,11 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
         ("a short field", b"A: x\r\n\r\nx\r\n".to_vec()),
         ("a field that nearly matches", format!("A: x{}\r\n\r\nx\r\n", "abdc".repeat(2_000)).into_bytes()),
         ("a field that matches", format!("A: xa{}abababx\r\n\r\nx\r\n", "abdc".repeat(38)).into_bytes()),
+        ("a header at its bound", format!("A: {}\r\n\r\nx\r\n", "b".repeat(1_000_000)).into_bytes()),
+        ("many small parts", {
+            let parts = "--b\r\n\r\nx\r\n".repeat(5_000);
+            format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{parts}").into_bytes()
+        }),
     ]
 }
 
@@ -64,7 +69,19 @@ fn scripts() -> Vec<String> {
         "require [\"regex\", \"variables\"]; set \"x\" \"{}\"; if header :regex \"a\" \"${{x}}\" {{ discard; }}",
         "([a-c]x?)*".repeat(50)
     );
+    let versions: String =
+        (0..60).map(|n| format!("addheader \"X\" \"{n}\"; fileinto :copy \"a{n}\";")).collect();
+    let left_out = "addheader \"Return-Path\" \"x\";".repeat(190);
+    let (long, value) = ("b".repeat(200_000), "${a}".repeat(7));
+    let variables: String = (0..200).map(|n| format!("set \"v{n}\" \"{value}\";")).collect();
     vec![
+        format!("require [\"editheader\", \"fileinto\", \"copy\"]; {versions}"),
+        format!("require [\"foreverypart\", \"editheader\"]; foreverypart {{ {left_out} }}"),
+        format!(
+            "require [\"foreverypart\", \"enotify\", \"variables\"]; foreverypart {{ set \"n\" \"${{n}}x\"; \
+             notify :message \"${{n}}\" \"mailto:a@b.c?body={long}\"; }}"
+        ),
+        format!("require \"variables\"; set \"a\" \"{}\"; {variables}", "y".repeat(8_000)),
         wildcards,
         regex,
         read,

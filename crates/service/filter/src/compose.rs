@@ -91,7 +91,7 @@ pub(crate) fn notification(frame: &Frame<'_>, own: &str, wanted: &Notification, 
 
 /// Fields that a URI cannot set a second time.
 fn is_ours(name: &str) -> bool {
-    let ours = ["subject", "auto-submitted", "mime-version", "importance", "to", "content-type"];
+    let ours = ["subject", "auto-submitted", "mime-version", "importance", "to", "authentication-results"];
     ours.iter().any(|one| name.eq_ignore_ascii_case(one)) || name.to_ascii_lowercase().starts_with("content-")
 }
 
@@ -158,15 +158,16 @@ pub(crate) fn refusal(
     bytes
 }
 
-/// The header of a message without its Return-Path, cut at a line's end if it is long.
+/// The header of a message without its Return-Path, cut at a line's end if it is long. A bare LF
+/// ends a line, too: a host that sends the message on makes CR LF of it, and what follows a blank
+/// line is its body.
 fn header(message: &[u8]) -> &[u8] {
     let message = without_return_path(message);
-    let end = message.windows(4).take(HEADER_LEN_MAX).position(|four| four == b"\r\n\r\n");
-    let cut = message.get(..HEADER_LEN_MAX).unwrap_or(message);
-    match end {
-        Some(end) => &message[..end + 2],
-        None => cut.iter().rposition(|byte| *byte == b'\n').and_then(|at| cut.get(..=at)).unwrap_or_default(),
-    }
+    let start = message.get(..HEADER_LEN_MAX).unwrap_or(message);
+    let lines = start.split_inclusive(|byte| *byte == b'\n');
+    let fields = lines.take_while(|line| line.ends_with(b"\n") && !matches!(*line, b"\n" | b"\r\n"));
+    let end: usize = fields.map(<[u8]>::len).sum();
+    start.get(..end).unwrap_or_default()
 }
 
 /// A message without the Return-Path in front.
@@ -311,6 +312,20 @@ mod tests {
                     \r\nOriginal-Recipient: rfc822; x@y\r\nFinal-Recipient: rfc822; cy@example.org\r\nAction: failed\r\nStatus: 5.7.1\r\n\r\n--";
         assert!(text.contains(each), "{text}");
         assert!(text.contains("\r\n\r\nSubject: hi\r\n\r\n--refusal-1a--\r\n"), "{text}");
+    }
+
+    /// The host that sends the message on makes CR LF of a bare LF: what follows is its body.
+    #[test]
+    fn a_refusal_returns_no_body() {
+        for blank in ["\n\n", "\r\n\n", "\n\r\n", "\r\n\r\n"] {
+            let message = format!("Return-Path: <bo@x>\r\nSubject: hi{blank}secret\r\n\r\nmore\r\n");
+            let (about, needs) = ([refused("ana@x", "no")], RequiredExtensions::default());
+            let about = (DsnRequest::default(), &about[..]);
+            let text = refusal(&frame(), "bo@x", "no", about, (message.as_bytes(), needs));
+            let text = String::from_utf8(text).unwrap();
+            assert!(text.contains("Subject: hi") && !text.contains("secret"), "{blank:?}: {text}");
+        }
+        assert_eq!(header(b"Return-Path: <a@b>\r\nA: b\r\nC: d"), b"A: b\r\n");
     }
 
     /// The sender's host would refuse a report in UTF-8, and Latin-1 is not UTF-8.

@@ -1,11 +1,13 @@
 //! Effects that keep a message here: `keep` and `fileinto`.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use posthaste_delivery::{Delivery, DeliveryError, NewMessage, SummariesHeld, SummaryMemory, WorkFor};
 use posthaste_directory::{Account, DirectoryError};
 use posthaste_mail_model::{Flag, Keyword, MailboxId, MailboxName, Rights};
+use posthaste_queue::Success;
 use posthaste_sharing::{Namespace, SharedMailbox, SharedName, find_mailbox, right_of};
 use posthaste_sieve::{Effect, Outcome, Target};
 use posthaste_store::{IncomingMessage, MailboxList, StoreError};
@@ -36,6 +38,9 @@ pub(crate) struct Filing<'f> {
     home: DefaultFolder,
     /// The mailboxes that have it so far, and the version in each.
     done: Vec<(MailboxId, usize)>,
+    /// Messages that the account's scripts have sent because of it. A message may name the account
+    /// by a thousand addresses, and the script runs for each.
+    pub(crate) sends: Arc<AtomicUsize>,
 }
 
 impl<'f> Filing<'f> {
@@ -46,11 +51,24 @@ impl<'f> Filing<'f> {
         list: Arc<MailboxList>,
         Mail { message, served, sent, chain, .. }: Mail<'f>,
     ) -> Self {
-        Self { delivery, account, list, message, served, sent, home: chain.home, done: Vec::new() }
+        let (home, done, sends) = (chain.home, Vec::new(), Arc::default());
+        Self { delivery, account, list, message, served, sent, home, done, sends }
+    }
+
+    /// The success that may be reported to the sender (RFC 3461 §5.2.7). A message that was only
+    /// redirected left no copy in the account.
+    pub(crate) fn success(&self, outcome: &Outcome) -> Success {
+        let is_sent_on = |effect: &&Effect| matches!(effect, Effect::Redirect { .. });
+        match outcome.effects.iter().filter(is_sent_on).count() {
+            0 => Success::Delivered,
+            _ if self.is_kept() => Success::Delivered,
+            1 => Success::SentOn,
+            _ => Success::Expanded,
+        }
     }
 
     /// Whether the message is in some mailbox.
-    pub(crate) fn is_kept(&self) -> bool {
+    fn is_kept(&self) -> bool {
         !self.done.is_empty()
     }
 

@@ -1,7 +1,6 @@
 //! One message for some recipients: finds their scripts, runs them, and files the message.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use async_recursion::async_recursion as boxed;
@@ -27,7 +26,7 @@ use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::permit::{RunPermit, Runs, StoredTurns};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
-use crate::script_refusal::{REASONS_LEN_MAX, ScriptRefusal};
+use crate::script_refusal::{REASONS_LEN_MAX, RefusalReports, ScriptRefusal};
 use crate::scripts::Cache;
 use crate::site::SiteScripts;
 use crate::world::{World, own_addresses};
@@ -322,6 +321,7 @@ impl Filter {
             }
             Refusals::Never => false,
         };
+        let mut reports = RefusalReports::default();
         let mut results = Vec::with_capacity(outcomes.len());
         for (place, (recipient, done)) in recipients.iter().zip(outcomes).enumerate() {
             results.push(match done {
@@ -331,7 +331,7 @@ impl Filter {
                     let mail = mail(&recipient.account).of(place);
                     match can_refuse && !self.needs_report(&refusal, mail) {
                         true => Err(Undelivered::Rejected(refusal.reason)),
-                        false => self.report_refusal(recipient, &refusal.reason, mail).await,
+                        false => self.report_refusal(recipient, &refusal.reason, (mail, &mut reports)).await,
                     }
                 }
             });
@@ -447,10 +447,9 @@ impl Filter {
         if let Err(error) = filed {
             return Served::Failed(error);
         }
-        let sends = AtomicUsize::new(0);
-        let sending = Mail { chain: mail.chain.counted(&sends), ..mail };
-        let done = match self.send_all(filing, recipient, &outcome, sending).await {
-            Ok(()) => Served::Kept(success(filing, &outcome)),
+        let sends = Arc::clone(&filing.sends);
+        let done = match self.send_all(filing, recipient, &outcome, mail.counted(&sends)).await {
+            Ok(()) => Served::Kept(filing.success(&outcome)),
             Err(error) => {
                 tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
                 filing.keep_as_it_came().await.into()
@@ -539,18 +538,6 @@ impl Filter {
     /// Unix seconds.
     pub(crate) fn now(&self) -> u64 {
         self.delivery.store().unix_ms() / 1000
-    }
-}
-
-/// The success that may be reported to the sender (RFC 3461 §5.2.7). A message that was only
-/// redirected left no copy in the account.
-fn success(filing: &Filing<'_>, outcome: &Outcome) -> Success {
-    let is_sent_on = |effect: &&Effect| matches!(effect, Effect::Redirect { .. });
-    match outcome.effects.iter().filter(is_sent_on).count() {
-        0 => Success::Delivered,
-        _ if filing.is_kept() => Success::Delivered,
-        1 => Success::SentOn,
-        _ => Success::Expanded,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A message on its way to its recipients.
 
 use std::net::IpAddr;
+use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use posthaste_mail_model::AccountId;
@@ -49,7 +50,12 @@ pub(crate) struct Mail<'m> {
     pub(crate) client: RemoteClient<'m>,
 }
 
-impl Mail<'_> {
+impl<'m> Mail<'m> {
+    /// With this count of the messages that are sent because of it, unless it has one.
+    pub(crate) fn counted(self, sends: &'m AtomicUsize) -> Self {
+        Self { chain: self.chain.counted(sends), ..self }
+    }
+
     /// As the recipient at this place gets it.
     pub(crate) fn of(self, place: usize) -> Self {
         let asked = self.asked.get(place).copied().unwrap_or(self.chain.asked);

@@ -1,5 +1,10 @@
 //! The refusal of a message by a recipient's script (RFC 5429).
 
+use std::collections::HashSet;
+use std::sync::atomic::AtomicUsize;
+
+use posthaste_mail_model::AccountId;
+
 /// Octets of the reasons that a script gives for one message, which may have a thousand addresses
 /// of its account. A reply shows 40 KB of one reason. What comes after these octets is cut.
 pub(crate) const REASONS_LEN_MAX: usize = 64 * 1024;
@@ -36,4 +41,14 @@ mod tests {
         assert_eq!([cut(), cut(), cut()], ["näh", "n", "n"]);
         assert_eq!([cut(), left.to_string()], ["", "0"]);
     }
+}
+
+/// The reports of the refusals of one message. It may name an account by a thousand addresses, and
+/// each may refuse it.
+#[derive(Debug, Default)]
+pub(crate) struct RefusalReports {
+    /// Those that were sent.
+    pub(crate) sent: AtomicUsize,
+    /// The accounts that have the message, because a refusal could not be reported.
+    pub(crate) kept: HashSet<AccountId>,
 }

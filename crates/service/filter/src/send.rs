@@ -23,6 +23,7 @@ use crate::header::reading;
 use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::memory::{self, Key};
 use crate::required_extensions::RequiredExtensions;
+use crate::script_refusal::RefusalReports;
 
 /// The field that names an account or a group that has sent a message on.
 const REDIRECTED: &str = "X-Sieve-Redirected-From";
@@ -358,6 +359,8 @@ impl Filter {
         if !mail.chain.count() {
             return Err(NotSent::TooMany);
         }
+        // RFC 8601 §5: `:mime` is all the script's.
+        let text = results::without_own(&text, &self.host);
         // RFC 5230 §5.1, RFC 3834 §3.3: a reply has no sender, so that nothing answers it.
         let origin = Origin::User { sender: own };
         let chain = mail.chain.next_by(&recipient.account);
@@ -397,13 +400,28 @@ impl Filter {
         failed.map_or(Ok(()), Err)
     }
 
+    /// Whether the sender may get a report that a script refuses the message. One who is likely
+    /// forged gets none (RFC 5429 §2.1.1). Each message has a bound of reports, and so has what
+    /// waits for each domain.
+    async fn may_report_refusal(&self, mail: Mail<'_>) -> bool {
+        let is_likely_forged = mail.from.is_empty() || mail.chain.home == DefaultFolder::Junk;
+        if is_likely_forged || !mail.chain.count() {
+            return false;
+        }
+        match &self.relay {
+            // If the store fails, so does the report, and the message is kept.
+            Some(relay) => relay.has_room_for_report(mail.from).await.unwrap_or(true),
+            None => true,
+        }
+    }
+
     /// Reports to the sender that a script refuses the message; if that cannot be done, the message
     /// is kept in INBOX: nothing disappears in silence (RFC 5429 §2).
     pub(crate) async fn report_refusal(
         &self,
         recipient: &Recipient,
         reason: &str,
-        mail: Mail<'_>,
+        (mail, reports): (Mail<'_>, &mut RefusalReports),
     ) -> Delivered {
         let account = &recipient.account;
         if !mail.chain.asked.wants_failure() {
@@ -414,10 +432,11 @@ impl Filter {
             );
             return Ok(None);
         }
-        // RFC 5429 §2.1.1: nor is one to a sender that is likely forged.
-        let sent = if mail.from.is_empty() || mail.chain.home == DefaultFolder::Junk {
-            None
-        } else {
+        if reports.kept.contains(&account.id) {
+            return Ok(Some(Success::Delivered));
+        }
+        let mut sent = None;
+        if self.may_report_refusal(mail.counted(&reports.sent)).await {
             // Mail for a postmaster may go to an account that the sender does not know.
             let address = mail.chain.asked.named.unwrap_or(recipient.address.as_str());
             let words =
@@ -426,8 +445,9 @@ impl Filter {
             let about = (mail.chain.asked, refused.as_slice());
             let text =
                 compose::refusal(&self.frame(), mail.from, &words, about, (mail.served, mail.chain.needs));
-            Some(self.send(Bytes::from(text), "", mail.from, mail.chain.next(), Origin::Server).await)
-        };
+            let chain = mail.chain.next();
+            sent = Some(self.send(Bytes::from(text), "", mail.from, chain, Origin::Server).await);
+        }
         match sent {
             Some(Ok(())) => return Ok(None),
             Some(Err(error)) => {
@@ -440,6 +460,7 @@ impl Filter {
         }
         let list = self.delivery.mailboxes(account.id).await?;
         Filing::new(&self.delivery, account, list, mail).keep_as_it_came().await?;
+        reports.kept.insert(account.id);
         Ok(Some(Success::Delivered))
     }
 

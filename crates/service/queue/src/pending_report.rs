@@ -14,6 +14,7 @@
 //! The row moves only to the INBOX of an account that files all its mail there. If a script, a
 //! forward or a group may deliver it elsewhere, it becomes an item for this server ([`Local`]).
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use posthaste_authentication::Origin;
 use posthaste_delivery::{DeliveryError, ErrorKind, NewMessage, SummaryMemory, Usage, WorkFor};
@@ -53,6 +54,17 @@ impl Relay {
         let (row, body) = self.queue().add_row(message).await?;
         let (to, body) = (to.into_owned(), body.to_string());
         Ok(Some(PendingReport { row, body, size, to, destination, smtputf8 }))
+    }
+
+    /// Whether the queue has room for a report to an address. Strangers may cause any number, to
+    /// hosts that do not answer.
+    #[boxed]
+    pub async fn has_room_for_report(&self, to: &str) -> Result<bool, QueueError> {
+        let (_, Addressed::At(domain)) = self.addressed(to).await? else { return Ok(true) };
+        match self.queue().check_report(&domain).await {
+            Err(QueueError::ReportsFull { .. } | QueueError::Full { .. }) => Ok(false),
+            room => room.map(|()| true),
+        }
     }
 
     /// Queues the report, unless that was done. It is durable on return. Returns its item, which is

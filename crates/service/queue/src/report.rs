@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use posthaste_net::{copying, joined};
+use posthaste_net::joined;
 
 use crate::date::date_time;
 use crate::dsn::{EnvelopeId, Return};
@@ -12,7 +12,11 @@ use crate::item::{Recipient, TlsRequirement};
 use crate::success::Success;
 
 /// Octets of the reported message's header that a report returns at most.
-pub(crate) const HEADER_LEN_MAX: usize = 32 * 1024;
+const HEADER_LEN_MAX: usize = 32 * 1024;
+/// Octets of a message from which on only its header is returned (RFC 3461 §6.2). Each of a
+/// thousand destinations of a message may cause a report of its own, which waits in the queue if
+/// the sender's account is full.
+pub(crate) const WHOLE_LEN_MAX: usize = 2 * HEADER_LEN_MAX;
 const EIGHT_BIT: &str = "Content-Transfer-Encoding: 8bit\r\n";
 
 /// The kind of a report.
@@ -78,7 +82,7 @@ pub(crate) struct Report<'a> {
     pub envid: Option<&'a EnvelopeId>,
     /// The recipients it is about.
     pub about: &'a [RecipientOutcome<'a>],
-    /// The message, or its beginning.
+    /// The message, or its first [`WHOLE_LEN_MAX`] octets.
     pub message: &'a Bytes,
     /// Our own name.
     pub host: &'a str,
@@ -131,9 +135,9 @@ impl Returned {
 }
 
 impl Report<'_> {
-    /// The report. A long message that it returns is read and copied by another thread.
+    /// The report.
     pub async fn print(&self) -> Printed {
-        let Returned { header, body, is_body_ascii } = self.returned().await;
+        let Returned { header, body, is_body_ascii } = self.returned();
         let is_whole = body.is_some();
         let is_utf8 = self.is_international(&header);
         let text_in = if is_utf8 { TextIn::Utf8 } else { TextIn::Ascii };
@@ -271,25 +275,30 @@ impl Report<'_> {
         text
     }
 
-    /// RFC 3461 §4.3: the message is returned about a failure if the sender requested it, and else
-    /// its header alone.
-    async fn returned(&self) -> Returned {
+    /// RFC 3461 §4.3: the message is returned about a failure if the sender requested it and it is
+    /// short, and else its header alone.
+    fn returned(&self) -> Returned {
         // RFC 8689 §4.2.2: nothing but the header of a message that needs TLS.
-        let is_requested = self.kind == ReportKind::Failed
+        let is_whole = self.kind == ReportKind::Failed
             && self.ret == Some(Return::Full)
-            && self.tls != TlsRequirement::Required;
-        let mut all = None;
-        if is_requested {
-            let message = self.message.clone();
-            all = copying(message.len(), move || Returned::all(&message)).await;
-        }
+            && self.tls != TlsRequirement::Required
+            && self.message.len() < WHOLE_LEN_MAX;
+        let all = if is_whole { Returned::all(self.message) } else { None };
         all.unwrap_or_else(|| Returned::header(self.message))
     }
 }
 
-/// Octets of a message's header, without the blank line.
+/// Octets of a message's header, without the blank line. A bare LF ends a line, too: the host that
+/// sends the message on makes CR LF of it, and no body may be taken for a header.
 fn header_end(message: &[u8]) -> usize {
-    memchr::memmem::find(message, b"\r\n\r\n").map_or(message.len(), |at| at + 2)
+    let mut at = 0;
+    for line in message.split_inclusive(|octet| *octet == b'\n') {
+        if matches!(line, b"\n" | b"\r\n") {
+            return at;
+        }
+        at += line.len();
+    }
+    message.len()
 }
 
 fn is_ascii(recipient: &Recipient) -> bool {
@@ -347,7 +356,6 @@ fn one_line(reply: &str, text_in: TextIn) -> String {
 mod tests {
     use futures_util::FutureExt;
     use mail_parser::{MessageParser, MimeHeaders};
-    use posthaste_net::given_to_compute_threads;
 
     use super::*;
     use crate::dsn::OriginalRecipient;
@@ -400,16 +408,25 @@ mod tests {
         (String::from_utf8(printed.text.to_vec()).unwrap(), printed.is_international)
     }
 
-    #[tokio::test]
-    async fn a_long_message_is_returned_by_another_thread() {
+    /// A message to a thousand domains causes as many reports.
+    #[test]
+    fn of_a_long_message_the_header_is_returned() {
         let item = Item { ret: Some(Return::Full), ..sample() };
-        let about = outcomes(&item);
-        let message = Bytes::from([MESSAGE.to_vec(), b"line\r\n".repeat(1 << 20)].concat());
-        let given = given_to_compute_threads();
-        let text = report(ReportKind::Failed, &item, &about, &message).print().await.text;
-        assert!(given_to_compute_threads() > given);
-        let end = b"\r\n--report-1a--\r\n";
-        assert!(text.ends_with(end) && text[..text.len() - end.len()].ends_with(&message));
+        let of_len = |len: usize| [MESSAGE, &b"\n".repeat(len - MESSAGE.len())[..]].concat();
+        let text = print(ReportKind::Failed, &item, &of_len(WHOLE_LEN_MAX - 1));
+        assert!(text.contains("Content-Type: message/rfc822\r\n") && text.contains("the body"));
+        let text = print(ReportKind::Failed, &item, &of_len(WHOLE_LEN_MAX));
+        assert!(text.contains("Content-Type: text/rfc822-headers\r\n") && !text.contains("the body"));
+    }
+
+    /// The host that sends the message on makes CR LF of a bare LF: what follows is its body.
+    #[test]
+    fn a_header_that_is_returned_ends_at_a_blank_line_of_any_kind() {
+        for blank in ["\n\n", "\r\n\n", "\n\r\n", "\r\n\r\n"] {
+            let message = format!("Subject: Hello{blank}the secret\r\n\r\nmore\r\n");
+            let text = print(ReportKind::Failed, &sample(), message.as_bytes());
+            assert!(text.contains("Subject: Hello") && !text.contains("the secret"), "{blank:?}: {text}");
+        }
     }
 
     /// The sender's host would refuse a report in UTF-8, and Latin-1 is not UTF-8.

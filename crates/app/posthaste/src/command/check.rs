@@ -45,7 +45,7 @@ pub async fn run(config: Config, options: Check) -> Result<()> {
     bar.finish_and_clear();
     println!("{} records examined", report.examined);
     say_size(&SearchIndex::new(opened.store.clone(), INDEX_BYTES)).await?;
-    report.left_out.iter().for_each(|part| println!("left out: {part}"));
+    report.left_out.iter().for_each(|part| println!("left out: {}", for_terminal(part)));
     match (&report.faults[..], &report.left_out[..]) {
         ([], [_, ..]) => println!(
             "no faults in the rest; to check everything, run `posthaste check` while nothing is delivered or changed"
@@ -206,7 +206,7 @@ fn rebuild(config: &Config, mode: Rebuild) -> Result<()> {
     let report = open::rebuild(config, mode, &mut progress)?;
     bar.finish_and_clear();
     println!("{} records read", report.examined);
-    report.left_out.iter().for_each(|part| println!("{part}"));
+    report.left_out.iter().for_each(|part| println!("{}", for_terminal(part)));
     name(&report.faults);
     let old = kept.as_ref().map_or_else(
         || {

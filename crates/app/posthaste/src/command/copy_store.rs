@@ -13,6 +13,7 @@ use crate::cli::{Common, CopyStore};
 use crate::command::ends::{OpenMode, StorePair, bar, open};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 
 /// Differences that are printed.
 const FAULTS_SHOWN: usize = 50;
@@ -79,7 +80,7 @@ async fn audit(
         faults.extend(ends.compare(account, compare, &mut |n| bar.inc(n)).await?);
     }
     bar.finish_and_clear();
-    faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {fault}"));
+    faults.iter().take(FAULTS_SHOWN).for_each(|fault| println!("differs: {}", for_terminal(fault)));
     if faults.is_empty() {
         println!("both stores hold the same");
         return Ok(());

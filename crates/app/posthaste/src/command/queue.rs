@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use posthaste_directory::unix_time;
-use posthaste_queue::{Item, Outcome, Queue, QueueError, TlsRequirement, Wait, date_time};
+use posthaste_queue::{Item, Outcome, Queue, QueueError, Recipient, TlsRequirement, Wait, date_time};
 use serde_json::json;
 
 use crate::cli;
@@ -95,7 +95,7 @@ async fn list(queue: &Queue, now: i64, json: bool) -> Result<()> {
     while let Some(page) = queue.page(after).await? {
         after = Some(page.last);
         for error in &page.damaged {
-            eprintln!("warning: {error}");
+            eprintln!("warning: {}", printable(&error.to_string()));
         }
         for item in &page.items {
             let wait = queue.wait_of(&item.destination).await?;
@@ -130,19 +130,19 @@ fn as_line(item: &Item, wait: Option<&Wait>, now: i64) -> String {
     };
     let from = if item.from.is_empty() { "<>" } else { &item.from };
     let to: Vec<&str> = item.waiting().map(|r| r.address.as_str()).collect();
-    format!(
-        "{}\t{}\t{}\t{from}\t{}\t{}\t{next}\t{}",
+    // No address of SMTP has control characters, but the queue may be that of a forged backup.
+    printable(&format!(
+        "{}\t{}\t{}\t{from}\t{}\t{}\t{next}\t{reason}",
         item.id,
         time(now - item.arrived),
         ByteSize::b(item.size).display().iec(),
         item.destination,
-        to.join(","),
-        printable(&reason)
-    )
+        to.join(",")
+    ))
 }
 
-/// A text of another host or of a sender without control characters except tabs. On a terminal
-/// they could hide or forge what is shown.
+/// A text of others without control characters except tabs. On a terminal they could hide or forge
+/// what is shown.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
@@ -161,7 +161,8 @@ fn printed_header(message: &[u8]) -> String {
 
 fn as_json(item: &Item, wait: Option<&Wait>) -> String {
     let (next, reason) = waits(item, wait);
-    json!({
+    // JSON escapes some control characters, and not those beyond ASCII.
+    printable(&json!({
         "item": item.id,
         "arrived": item.arrived,
         "bytes": item.size,
@@ -172,8 +173,21 @@ fn as_json(item: &Item, wait: Option<&Wait>) -> String {
         "attempts": item.attempts,
         "held": item.held,
         "reason": reason,
-    })
-    .to_string()
+    }).to_string())
+}
+
+/// A recipient and what it got, for a terminal.
+fn recipient_line(recipient: &Recipient) -> String {
+    let outcome = match &recipient.outcome {
+        Outcome::Waiting => "waits".to_owned(),
+        Outcome::Sent => "has received it".to_owned(),
+        Outcome::Unreported { .. } => "has received it; the sender gets a report".to_owned(),
+        Outcome::Failed { reply, .. } => format!("has failed: {reply}"),
+        Outcome::Reported if recipient.wants_failure() => "has failed; the sender has a report".to_owned(),
+        Outcome::Reported => "has failed; the sender requested no report".to_owned(),
+    };
+    let notify = recipient.notify.map(|notify| format!(" (NOTIFY={notify})")).unwrap_or_default();
+    printable(&format!("{}{notify} {outcome}", recipient.address))
 }
 
 async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
@@ -186,18 +200,7 @@ async fn show(queue: &Queue, id: u32, now: i64) -> Result<()> {
         writeln!(out, "priority {}", item.priority)?;
     }
     for recipient in &item.recipients {
-        let outcome = match &recipient.outcome {
-            Outcome::Waiting => "waits".to_owned(),
-            Outcome::Sent => "has received it".to_owned(),
-            Outcome::Unreported { .. } => "has received it; the sender gets a report".to_owned(),
-            Outcome::Failed { reply, .. } => format!("has failed: {}", printable(reply)),
-            Outcome::Reported if recipient.wants_failure() => {
-                "has failed; the sender has a report".to_owned()
-            }
-            Outcome::Reported => "has failed; the sender requested no report".to_owned(),
-        };
-        let notify = recipient.notify.map(|notify| format!(" (NOTIFY={notify})")).unwrap_or_default();
-        writeln!(out, "{}{notify} {outcome}", recipient.address)?;
+        writeln!(out, "{}", recipient_line(recipient))?;
     }
     let message = queue.message(&item).await?;
     writeln!(out)?;
@@ -215,7 +218,37 @@ fn time(seconds: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use posthaste_delivery::{Delivery, DeliveryOptions};
+    use posthaste_directory::{Directory, Policy};
+    use posthaste_mail_model::{BodyId, Id};
+    use posthaste_store::{Engine, MemoryEngine, Store, StoreOptions, set_directory_entry};
+
     use super::*;
+
+    /// A restore names `posthaste queue list --data BACKUP`, and the backup may be forged.
+    #[tokio::test]
+    async fn an_item_of_a_forged_backup_controls_no_terminal() {
+        let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let record = json!({
+            "v": 2, "body": BodyId(Id::new(1, 2)).to_string(), "size": 1, "arrived": 1, "next": 2,
+            "destination": "x.test\u{1b}[2J", "from": "a\r@b.test", "reason": "no\u{9b}1A",
+            "recipients": [{ "address": "c\u{9b}2J@d.test", "outcome": { "is": "waiting" } }],
+        });
+        let record = Bytes::from(record.to_string());
+        set_directory_entry(&*engine, "queue/0000000007", Some(record)).await.unwrap();
+        let directory = Directory::with_policy(Arc::clone(&engine), Policy::cheap_for_tests()).unwrap();
+        let store = Store::new(engine, StoreOptions::default());
+        let delivery = Delivery::new(store, Arc::new(directory), DeliveryOptions::default());
+        let item = Queue::open(delivery).await.unwrap().item(7).await.unwrap().unwrap();
+        let line = as_line(&item, None, 3);
+        assert!(line.contains("\ta\u{fffd}@b.test\tx.test\u{fffd}[2J\tc\u{fffd}2J@d.test\t"), "{line:?}");
+        for shown in [line, as_json(&item, None), recipient_line(&item.recipients[0])] {
+            assert!(shown.chars().all(|c| c == '\t' || !c.is_control()), "{shown:?}");
+        }
+    }
 
     /// A host or a sender cleared the administrator's screen.
     #[test]

@@ -18,7 +18,7 @@ pub(crate) fn flags_of(machine: &Machine<'_>, texts: Option<&[Text]>) -> Result<
     let Some(texts) = texts else { return Ok(machine.flags.clone()) };
     let mut list = Vec::new();
     for text in texts {
-        flags::add(&mut list, &machine.text(text)?);
+        machine.add_flags(&mut list, &machine.text(text)?)?;
     }
     Ok(list)
 }
@@ -53,15 +53,18 @@ pub(crate) fn change_flags(
     if change != FlagChange::Set {
         match variable {
             None => list.clone_from(&machine.flags),
-            Some(variable) => flags::add(&mut list, machine.variable(variable)),
+            Some(variable) => machine.add_flags(&mut list, machine.variable(variable))?,
         }
     }
     for text in texts {
         machine.step(1)?;
         let text = machine.text(text)?;
         match change {
-            FlagChange::Remove => flags::remove(&mut list, &text),
-            FlagChange::Set | FlagChange::Add => flags::add(&mut list, &text),
+            FlagChange::Remove => {
+                machine.work(flags::work(&list, &text))?;
+                flags::remove(&mut list, &text);
+            }
+            FlagChange::Set | FlagChange::Add => machine.add_flags(&mut list, &text)?,
         }
     }
     match variable {
@@ -76,6 +79,9 @@ pub(crate) fn change_flags(
 /// Most versions of a header that a run makes: each is kept whole.
 const VERSIONS_MAX: usize = 64;
 
+/// Bytes of all of them together: three versions of the longest header.
+const VERSIONS_BYTES_MAX: usize = 4 << 20;
+
 /// Makes the header as it is now what later actions store and send (RFC 5293 §6).
 fn edited(machine: &mut Machine<'_>) -> Result<(), Fault> {
     if machine.results.headers.len() >= VERSIONS_MAX {
@@ -83,6 +89,12 @@ fn edited(machine: &mut Machine<'_>) -> Result<(), Fault> {
     }
     let header = machine.message.header();
     machine.step_bytes(header.len() as u64)?;
+    let others: usize = machine.results.headers.iter().map(Vec::len).sum();
+    if others + header.len() > VERSIONS_BYTES_MAX {
+        return Err(Fault(format!(
+            "the headers that the script makes are longer than {VERSIONS_BYTES_MAX} bytes together"
+        )));
+    }
     machine.results.headers.push(header);
     Ok(())
 }
@@ -103,7 +115,7 @@ pub(crate) fn add_header(
     }
     // RFC 5293 §4: a server may protect fields. Its own results are believed further on.
     if OF_SERVERS.iter().any(|one| name.eq_ignore_ascii_case(one)) {
-        machine.results.notes.push(format!("the field {name} may not be added"));
+        machine.results.note(format!("the field {name} may not be added"));
         return Ok(());
     }
     // Line ends would make further fields of it.
@@ -123,10 +135,12 @@ pub(crate) fn delete_header(machine: &mut Machine<'_>, delete: &DeleteHeader) ->
     const KEPT: [&str; 4] =
         ["received", "auto-submitted", "x-sieve-redirected-from", "authentication-results"];
     if KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept)) {
-        machine.results.notes.push(format!("the field {name} may not be deleted"));
+        machine.results.note(format!("the field {name} may not be deleted"));
         return Ok(());
     }
     machine.step(1 + machine.message.fields_len() as u64 / 16)?;
+    let octets: usize = machine.message.fields(&name).map(|field| field.raw_value().len()).sum();
+    machine.step_bytes(octets as u64)?;
     let mut numbers = Vec::new();
     let fields: Vec<String> = machine.message.fields(&name).map(|field| field.value().into_owned()).collect();
     for (at, value) in fields.iter().enumerate() {

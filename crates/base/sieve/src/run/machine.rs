@@ -10,11 +10,16 @@ use crate::limits::Limits;
 use crate::message::Message;
 use crate::meter::Meter;
 use crate::run::fault::Fault;
+use crate::run::flags;
 use crate::run::results::Results;
 use crate::text::{Piece, Text, Variable};
 
 /// Steps of a question to the world around a message for which it may read from a disk.
 const READ_STEPS: u64 = 64;
+
+/// Bytes of the values of all variables together, also in the scripts that include this one: as
+/// many as one script can have.
+const VARIABLES_BYTES_MAX: usize = 2 << 20;
 
 /// The state of a run.
 pub(crate) struct Machine<'r> {
@@ -24,6 +29,8 @@ pub(crate) struct Machine<'r> {
     /// Variables of the script that runs now.
     pub(crate) locals: Vec<String>,
     pub(crate) globals: HashMap<Box<str>, String>,
+    /// Bytes of their values, and of those of the scripts that include this one.
+    pub(crate) variables_bytes: usize,
     /// The match variables of the last match: the whole first (RFC 5229 §3.2).
     pub(crate) matched: Vec<String>,
     /// Whether matches fill `matched`.
@@ -44,6 +51,7 @@ impl<'r> Machine<'r> {
             message: Message::new(message),
             locals: Vec::new(),
             globals: HashMap::new(),
+            variables_bytes: 0,
             matched: Vec::new(),
             has_variables: false,
             flags: context.flags().to_vec(),
@@ -64,6 +72,11 @@ impl<'r> Machine<'r> {
         Ok(self.context)
     }
 
+    /// Counts work in parts of a step.
+    pub(crate) fn work(&self, parts: u64) -> Result<(), Fault> {
+        Ok(self.meter.work(parts)?)
+    }
+
     /// Counts a look at this many bytes.
     pub(crate) fn step_bytes(&self, bytes: u64) -> Result<(), Fault> {
         Ok(self.meter.step_bytes(bytes)?)
@@ -72,7 +85,11 @@ impl<'r> Machine<'r> {
     /// A string with its variables filled in.
     pub(crate) fn text<'t>(&self, text: &'t Text) -> Result<Cow<'t, str>, Fault> {
         let pieces = match text {
-            Text::Constant(text) => return Ok(Cow::Borrowed(text)),
+            Text::Constant(text) => {
+                // It may be as long as the script, and its reader looks at all of it.
+                self.work(text.len() as u64)?;
+                return Ok(Cow::Borrowed(text));
+            }
             Text::Pieces(pieces) => pieces,
         };
         let mut made = String::new();
@@ -100,6 +117,21 @@ impl<'r> Machine<'r> {
         text.map(|text| self.text(text).map(Cow::into_owned)).transpose()
     }
 
+    /// Adds the flags of a string to a list.
+    pub(crate) fn add_flags(&self, list: &mut Vec<String>, text: &str) -> Result<(), Fault> {
+        self.work(flags::work(list, text))?;
+        flags::add(list, text);
+        Ok(())
+    }
+
+    /// The first value of a field as text. It may have to be decoded, and a field may have 1 MiB.
+    pub(crate) fn text_of(&self, name: &str) -> Result<Option<Cow<'_, str>>, Fault> {
+        self.step(1 + self.message.fields_len() as u64 / 16)?;
+        let Some(field) = self.message.field(name) else { return Ok(None) };
+        self.step_bytes(field.raw_value().len() as u64)?;
+        Ok(Some(field.value()))
+    }
+
     /// The value of a variable; empty if it was never set (RFC 5229 §3).
     pub(crate) fn variable(&self, variable: &Variable) -> &str {
         match variable {
@@ -115,9 +147,18 @@ impl<'r> Machine<'r> {
             len -= 1;
         }
         value.truncate(len);
+        // The memory of the rest is not kept with it.
+        value.shrink_to_fit();
+        let others = self.variables_bytes.saturating_sub(self.variable(variable).len());
+        if others + value.len() > VARIABLES_BYTES_MAX {
+            return Err(Fault(format!(
+                "the values of all variables are longer than {VARIABLES_BYTES_MAX} bytes together"
+            )));
+        }
         match variable {
             Variable::Local(number) => {
                 if let Some(slot) = self.locals.get_mut(usize::from(*number)) {
+                    self.variables_bytes = others + value.len();
                     *slot = value;
                 }
             }
@@ -128,6 +169,7 @@ impl<'r> Machine<'r> {
                         self.limits.variables_max
                     )));
                 }
+                self.variables_bytes = others + value.len();
                 self.globals.insert(name.clone(), value);
             }
         }

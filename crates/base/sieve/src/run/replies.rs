@@ -4,7 +4,6 @@ use crate::address;
 use crate::compiled::{Fcc, FileOptions, Notify, Vacation};
 use crate::effect::{Effect, Notification, Target, VacationReply};
 use crate::run::fault::Fault;
-use crate::run::flags;
 use crate::run::machine::Machine;
 
 /// A mailbox and how to store into it.
@@ -17,7 +16,7 @@ pub(crate) fn target(machine: &Machine<'_>, mailbox: String, options: &FileOptio
         Some(texts) => {
             let mut list = Vec::new();
             for text in texts {
-                flags::add(&mut list, &machine.text(text)?);
+                machine.add_flags(&mut list, &machine.text(text)?)?;
             }
             list
         }
@@ -42,6 +41,11 @@ fn copy_to(machine: &Machine<'_>, fcc: Option<&Fcc>) -> Result<Option<Target>, F
     Ok(Some(made))
 }
 
+/// Characters of the subject of a message that its answer repeats. A field may have 1 MiB.
+const SUBJECT_CHARS_MAX: usize = 500;
+/// Octets of a Message-ID that an answer repeats: a line has 998 at most (RFC 5322 §2.1.1).
+const MESSAGE_ID_LEN_MAX: usize = 900;
+
 /// RFC 5230 §4.
 pub(crate) fn vacation(machine: &mut Machine<'_>, vacation: &Vacation) -> Result<(), Fault> {
     let subject = machine.optional(vacation.subject.as_ref())?;
@@ -64,11 +68,12 @@ pub(crate) fn vacation(machine: &mut Machine<'_>, vacation: &Vacation) -> Result
     machine.results.has_vacation = true;
     let key = key(handle, subject.as_deref(), from.as_deref(), vacation.mime, &reason);
     if let Some(why) = silence(machine, &addresses, &key, vacation.seconds) {
-        machine.results.notes.push(format!("no vacation reply is sent: {why}"));
+        machine.results.note(format!("no vacation reply is sent: {why}"));
         return machine.results.vacation(None);
     }
     let message = &machine.message;
-    let original = message.text_of("subject").unwrap_or_default().into_owned();
+    let original = message.text_of("subject").unwrap_or_default();
+    let original: String = original.chars().take(SUBJECT_CHARS_MAX).collect();
     let reply = VacationReply {
         to: machine.context.envelope_from().into(),
         from,
@@ -76,7 +81,10 @@ pub(crate) fn vacation(machine: &mut Machine<'_>, vacation: &Vacation) -> Result
         subject: one_line(&subject.unwrap_or_else(|| format!("Auto: {original}"))),
         reason,
         is_mime: vacation.mime,
-        in_reply_to: message.text_of("message-id").map(|id| one_line(&id)),
+        in_reply_to: message
+            .text_of("message-id")
+            .map(|id| one_line(&id))
+            .filter(|id| id.len() <= MESSAGE_ID_LEN_MAX),
         key,
         seconds: vacation.seconds,
         fcc,
@@ -199,11 +207,10 @@ pub(crate) fn notify(machine: &mut Machine<'_>, notify: &Notify) -> Result<(), F
     };
     // RFC 5436 §2.7.1: a notification about an automatic message could go round and round.
     let automatic = machine
-        .message
-        .text_of("auto-submitted")
+        .text_of("auto-submitted")?
         .is_some_and(|value| value.trim().to_ascii_lowercase().starts_with("auto-notified"));
     if automatic {
-        machine.results.notes.push("no notification about a notification".into());
+        machine.results.note("no notification about a notification".into());
         return Ok(());
     }
     machine.results.notify(Effect::Notify(Box::new(effect)))

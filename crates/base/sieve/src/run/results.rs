@@ -5,10 +5,18 @@ use crate::effect::{Effect, Target, Version};
 use crate::limits::Limits;
 use crate::run::fault::Fault;
 
+/// Most notes of a run: a person reads them. A loop may leave out a million actions.
+const NOTES_MAX: usize = 64;
+/// Bytes of the texts of all actions together. One action has less: its texts are in the script,
+/// or each has at most 64 KiB.
+const TEXTS_BYTES_MAX: usize = 1 << 20;
+
 /// The actions so far.
 pub(crate) struct Results {
     effects: Vec<Effect>,
     remembered: Vec<Effect>,
+    /// Bytes of the texts of both.
+    texts_bytes: usize,
     /// Whether the implicit keep is still in effect (RFC 5228 §2.10.2).
     pub(crate) keeps_implicitly: bool,
     pub(crate) notes: Vec<String>,
@@ -24,6 +32,7 @@ impl Results {
         Results {
             effects: Vec::new(),
             remembered: Vec::new(),
+            texts_bytes: 0,
             keeps_implicitly: true,
             notes: Vec::new(),
             headers: Vec::new(),
@@ -43,8 +52,28 @@ impl Results {
         if self.effects.len() >= self.actions_max {
             return Err(Fault(format!("the script takes more than {} actions", self.actions_max)));
         }
+        self.count_texts(&effect)?;
         self.effects.push(effect);
         Ok(())
+    }
+
+    /// Counts the texts of an action.
+    fn count_texts(&mut self, effect: &Effect) -> Result<(), Fault> {
+        let bytes = self.texts_bytes + effect.texts_bytes();
+        if bytes > TEXTS_BYTES_MAX {
+            return Err(Fault(format!(
+                "the texts of all actions are longer than {TEXTS_BYTES_MAX} bytes together"
+            )));
+        }
+        self.texts_bytes = bytes;
+        Ok(())
+    }
+
+    /// Notes why an action is left out.
+    pub(crate) fn note(&mut self, why: String) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(why);
+        }
     }
 
     fn has_reject(&self) -> bool {
@@ -87,13 +116,13 @@ impl Results {
 
     /// RFC 5228 §2.10.3: into one mailbox, a message is stored once. The later action says how.
     fn replace_or_push(&mut self, effect: Effect, is_same: impl Fn(&Effect) -> bool) -> Result<(), Fault> {
-        match self.effects.iter_mut().find(|other| is_same(other)) {
-            Some(same) => {
-                *same = effect;
-                Ok(())
-            }
-            None => self.push(effect),
+        let Some(at) = self.effects.iter().position(is_same) else { return self.push(effect) };
+        self.count_texts(&effect)?;
+        if let Some(same) = self.effects.get_mut(at) {
+            self.texts_bytes -= same.texts_bytes();
+            *same = effect;
         }
+        Ok(())
     }
 
     pub(crate) fn redirect(&mut self, address: String, copy: bool) -> Result<(), Fault> {
@@ -157,8 +186,13 @@ impl Results {
     pub(crate) fn remember(&mut self, key: String, seconds: Option<u64>) {
         let is_same =
             |effect: &Effect| matches!(effect, Effect::Remember { key: other, .. } if *other == key);
-        if !self.remembered.iter().any(is_same) && self.remembered.len() < self.actions_max {
-            self.remembered.push(Effect::Remember { key, seconds });
+        if self.remembered.iter().any(is_same) || self.remembered.len() >= self.actions_max {
+            return;
+        }
+        let effect = Effect::Remember { key, seconds };
+        // An id that is too long is new each time.
+        if self.count_texts(&effect).is_ok() {
+            self.remembered.push(effect);
         }
     }
 

@@ -80,7 +80,8 @@ fn run_script(machine: &mut Machine<'_>, script: &Script, open: &mut Open) -> Re
     let had_variables =
         std::mem::replace(&mut machine.has_variables, script.enabled.has(Extension::Variables));
     let flow = run_block(machine, &script.block, open)?;
-    machine.locals = locals;
+    let left = std::mem::replace(&mut machine.locals, locals);
+    machine.variables_bytes -= left.iter().map(String::len).sum::<usize>();
     machine.matched = matched;
     machine.has_variables = had_variables;
     Ok(matches!(flow, Flow::Stop))

@@ -134,11 +134,12 @@ fn exists(machine: &Machine<'_>, name: &str, mime: Option<&Mime>) -> Result<bool
 /// RFC 7352 §3. The key is remembered when the run has ended well.
 fn is_duplicate(machine: &mut Machine<'_>, duplicate: &Duplicate) -> Result<bool, Fault> {
     let handle = machine.optional(duplicate.handle.as_ref())?.unwrap_or_default();
-    let header =
-        |machine: &Machine<'_>, name: &str| machine.message.text_of(name).map(|value| value.into_owned());
+    let header = |machine: &Machine<'_>, name: &str| -> Result<Option<String>, Fault> {
+        Ok(machine.text_of(name)?.map(|value| value.into_owned()))
+    };
     let id = match &duplicate.source {
-        DuplicateSource::MessageId => header(machine, "message-id"),
-        DuplicateSource::Header(name) => header(machine, &machine.text(name)?),
+        DuplicateSource::MessageId => header(machine, "message-id")?,
+        DuplicateSource::Header(name) => header(machine, &machine.text(name)?)?,
         DuplicateSource::UniqueId(id) => Some(machine.text(id)?.into_owned()),
     };
     // RFC 7352 §3.1: without an id, nothing is a duplicate and nothing is remembered.

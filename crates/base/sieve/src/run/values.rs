@@ -10,7 +10,6 @@ use crate::check::is_address_field;
 use crate::compiled::{AddressPart, EnvelopePart, Index, Mime, MimeOption, Subject, Transform, Zone};
 use crate::date::{self, Moment};
 use crate::run::fault::Fault;
-use crate::run::flags;
 use crate::run::machine::Machine;
 use crate::run::mime::{content_of, is_content, parts_from, value_of};
 
@@ -55,17 +54,18 @@ pub(crate) fn values(machine: &Machine<'_>, subject: &Subject, sink: &mut Sink<'
         Subject::HasFlag(variables) => {
             let mut all = Vec::new();
             for variable in variables {
-                flags::add(&mut all, machine.variable(variable));
+                machine.add_flags(&mut all, machine.variable(variable))?;
             }
             each(all.iter().map(String::as_str), sink)
         }
         Subject::Body(transform) => body(machine, transform, sink),
         Subject::Date { header, index, zone, part } => {
             let name = machine.text(header)?;
+            machine.step(1 + machine.message.fields_len() as u64 / 16)?;
             let field = pick(machine.message.fields(&name).collect(), index.or(FIRST)).pop();
-            let Some(moment) = field.and_then(|field| date::of_field(&field.value())) else {
-                return Ok(false);
-            };
+            let Some(field) = field else { return Ok(false) };
+            machine.step_bytes(field.raw_value().len() as u64)?;
+            let Some(moment) = date::of_field(&field.value()) else { return Ok(false) };
             sink(&date::part(in_zone(machine, moment, zone)?, *part))
         }
         Subject::CurrentDate { zone, part } => {
@@ -248,6 +248,8 @@ fn body(machine: &Machine<'_>, transform: &Transform, sink: &mut Sink<'_>) -> Re
     let wanted = match transform {
         Transform::Raw => {
             let body = message.bytes.in_bounds(message.body_start()..);
+            // That it is UTF-8 is looked at faster than it is compared.
+            machine.work(body.len() as u64 / 8)?;
             return sink(&String::from_utf8_lossy(body));
         }
         Transform::Text => vec!["text".to_string()],

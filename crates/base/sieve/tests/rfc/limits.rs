@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use posthaste_sieve::{Capabilities, Context, Limits, Moment, Outcome, Script};
+use posthaste_sieve::{Capabilities, Context, Effect, Limits, Location, Moment, Outcome, Script};
 
 use crate::world::{MESSAGE, World, words};
 
@@ -122,6 +122,81 @@ fn a_pattern_is_left_when_the_steps_are_spent() {
         assert_eq!(words(&outcome), ["implicit keep"]);
         assert!(outcome.error.is_some_and(|error| error.message.contains("more than 1000000 steps")));
         assert!(outcome.steps < 1_010_000, "{}", outcome.steps);
+    }
+}
+
+/// Lists of flags, and fields that are decoded: each look at a long text is counted.
+#[test]
+fn long_texts_are_counted_wherever_they_are_read() {
+    let flags: String = (0..1_500).map(|n| format!("f{n} ")).collect();
+    let all = format!("require [\"imap4flags\", \"variables\"]; set \"a\" \"{flags}\";");
+    let names = format!("{all} if hasflag [{}\"a\"] \"x\" {{}}", "\"a\",".repeat(2_000));
+    let parts =
+        format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}", "--b\r\n\r\nx\r\n".repeat(1_000));
+    let in_a_loop = |command: &str| {
+        format!("require [\"foreverypart\", \"imap4flags\"]; foreverypart {{ {command} \"{flags}\"; }}")
+    };
+    let dates = format!("require \"date\"; {}", "if date \"date\" \"year\" \"1\" {}".repeat(200));
+    let date = format!("Date: {}\r\n\r\n", "a".repeat(500_000));
+    let edits =
+        format!("require [\"editheader\", \"index\"]; {}", "deleteheader :index 9 \"date\";".repeat(200));
+    let bodies = format!("require \"body\"; {}", "if body :raw :contains \"\" {}".repeat(300));
+    let body = format!("Subject: x\r\n\r\n{}", "a".repeat(2_000_000));
+    for (script, message) in [
+        (names, MESSAGE),
+        (in_a_loop("addflag"), parts.as_str()),
+        (in_a_loop("removeflag"), parts.as_str()),
+        (in_a_loop("keep :flags"), parts.as_str()),
+        (dates, date.as_str()),
+        (edits, date.as_str()),
+        (bodies, body.as_str()),
+    ] {
+        let outcome = run(Limits::default(), &script, message);
+        assert_eq!(words(&outcome), ["implicit keep"]);
+        assert!(outcome.error.is_some_and(|error| error.message.contains("steps")), "{script:.90}");
+    }
+    // Lists of the usual length cost next to nothing.
+    let usual = "require \"imap4flags\"; setflag \"a b c\"; addflag \"d\"; removeflag \"a\"; keep;";
+    let outcome = run(Limits::default(), usual, MESSAGE);
+    assert!(outcome.error.is_none() && outcome.steps < 20, "{}", outcome.steps);
+}
+
+/// A loop may leave out a million actions, and an answer may quote a field of 1 MiB.
+#[test]
+fn notes_and_quoted_fields_are_bounded() {
+    let message = format!(
+        "From: ana@example.org\r\nTo: ken@example.com\r\nSubject: {}\r\nMessage-ID: <{}@x>\r\n\r\n",
+        "s".repeat(100_000),
+        "i".repeat(100_000)
+    );
+    let left_out = "addheader \"Return-Path\" \"x\";".repeat(100);
+    let script = format!("require [\"editheader\", \"vacation\"]; {left_out} vacation \"away\";");
+    let outcome = run(Limits::default(), &script, &message);
+    assert_eq!((outcome.notes.len(), outcome.error), (64, None));
+    let reply = outcome.effects.iter().find_map(|effect| match effect {
+        Effect::Vacation(reply) => Some(reply),
+        _ => None,
+    });
+    let reply = reply.unwrap();
+    assert_eq!((reply.subject.len(), &reply.in_reply_to), ("Auto: ".len() + 500, &None));
+}
+
+/// Included scripts have variables beside those of the script that includes them.
+#[test]
+fn the_variables_of_all_scripts_are_bounded_together() {
+    let sets = |count: usize| {
+        let sets: String = (0..count).map(|n| format!("set \"v{n}\" \"${{a}}\";")).collect();
+        format!("require [\"include\", \"variables\"]; set \"a\" \"{}\"; {sets}", "y".repeat(8_192))
+    };
+    // What an included script had is free again.
+    let twice = "include \"inner\"; include \"inner\"; keep;";
+    for (count, fits) in [(100, true), (200, false)] {
+        let inner = sets(count);
+        let world = World::default().with_script(Location::Personal, "inner", &inner);
+        let outcome = world.run(&format!("{}{twice}", sets(120)), MESSAGE);
+        let fault = outcome.error.map(|error| error.message);
+        assert_eq!(fault.is_none(), fits, "{count}: {fault:?}");
+        assert!(fault.is_none_or(|fault| fault.contains("values of all variables")));
     }
 }
 

@@ -260,6 +260,65 @@ async fn a_reply_names_no_other_user_as_its_sender() {
     }
 }
 
+/// RFC 8601 §5: mail programs believe what bears our name.
+#[tokio::test]
+async fn mail_of_a_script_has_no_results_in_our_name() {
+    let world = World::new().await;
+    let forged = "Authentication-Results: mail.example.org; dmarc=pass header.from=bank.test";
+    let uri = "mailto:far@b.test?Authentication-Results=mail.example.org;dmarc=pass&X-Other=dmarc=none";
+    for (script, other) in [
+        (
+            format!("require \"vacation\"; vacation :mime \"{forged}\r\nX-Other: dmarc=none\r\n\r\naway\";"),
+            "",
+        ),
+        (format!("require \"enotify\"; notify \"{uri}\";"), "Auto-Submitted: auto-notified"),
+    ] {
+        world.use_script(&script).await;
+        world.bring("far@b.test", ANA, (&mail("far@b.test"), false)).await.unwrap();
+        let (_, text) = world.left().await.remove(0);
+        assert!(
+            text.contains("dmarc=none") && text.contains(other) && !text.contains("dmarc=pass"),
+            "{text}"
+        );
+    }
+}
+
+/// A message may name an account by a thousand addresses, and its script runs for each.
+#[tokio::test]
+async fn an_account_sends_so_much_because_of_one_message() {
+    let world = World::new().await;
+    let script: String = (0..8).map(|n| format!("redirect \"x{n}@c.test\";")).collect();
+    world.use_script(&script).await;
+    let named: Vec<String> = (0..30).map(|n| format!("ana+{n}@example.org")).collect();
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
+    let outcomes = world.deliver_all("far@b.test", RemoteClient::default(), &named).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!((world.queued().await.len(), world.inbox().await), (100, 1));
+}
+
+/// Their sender may be forged, and its host may never answer.
+#[tokio::test]
+async fn refusals_cause_a_bounded_number_of_reports() {
+    let world = World::new().await;
+    world.add(BO).await;
+    world.use_script("require \"reject\"; reject \"no\";").await;
+    let named: Vec<String> = (0..120).map(|n| format!("ana+{n}@example.org")).collect();
+    // The message is in a mailbox, so no reply refuses it.
+    let named: Vec<&str> = named.iter().map(String::as_str).chain([BO]).collect();
+    let outcomes = world.deliver_all("far@b.test", RemoteClient::default(), &named).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    // What cannot be reported is kept, once.
+    assert_eq!((world.queued().await.len(), world.inbox().await), (100, 1));
+    // One domain has a share of what may wait.
+    let world = World::new().await;
+    world.filter.relay().unwrap().set_items_max(256);
+    world.use_script("require \"reject\"; reject \"no\";").await;
+    for _ in 0..5 {
+        world.deliver(MESSAGE, RequiredExtensions::default(), ANA).await.unwrap();
+    }
+    assert_eq!((world.queued().await.len(), world.inbox().await), (2, 3));
+}
+
 /// A sender that the message had when it came stays.
 #[tokio::test]
 async fn a_script_adds_no_sender_but_its_account() {

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::error::QueueError;
 use crate::item::{self, Arrival, Item, ItemId, NewItem};
 use crate::ledger::{Ledger, Payer, Reserved, record_charge};
-use crate::report::HEADER_LEN_MAX;
+use crate::report::WHOLE_LEN_MAX;
 
 mod reading;
 
@@ -319,9 +319,9 @@ impl Queue {
         Ok(freed_elsewhere(self.store().read_body(self.reader(), item.body, 0..u64::MAX).await?))
     }
 
-    /// The beginning of the message of an item: more than reports quote of a header.
+    /// The beginning of the message of an item: as much as reports quote.
     pub(crate) async fn beginning(&self, item: &Item) -> Result<Bytes, QueueError> {
-        let range = 0..2 * HEADER_LEN_MAX as u64;
+        let range = 0..WHOLE_LEN_MAX as u64;
         Ok(self.store().read_body(self.reader(), item.body, range).await?)
     }
 

@@ -3,12 +3,11 @@
 use bytes::Bytes;
 
 use super::Runner;
-use crate::dsn::Return;
 use crate::error::QueueError;
 use crate::item::{Item, Local, Outcome, PendingReport, Recipient};
 use crate::report::{RecipientOutcome, Report, ReportKind};
 use crate::success::Success;
-use crate::transport::{Body, Failure};
+use crate::transport::Failure;
 
 /// The attempts to write an item that another process changes.
 const TRIES: usize = 16;
@@ -212,7 +211,7 @@ impl Runner {
         about: &[RecipientOutcome<'_>],
         now: i64,
     ) -> Result<Option<PendingReport>, QueueError> {
-        let message = self.quoted(item, kind).await?;
+        let message = self.quoted(item).await?;
         let id = format!("{}.{now:x}.{:x}.{}", item.body, item.id, kind.action());
         let report = Report {
             kind,
@@ -223,7 +222,7 @@ impl Runner {
             tls: item.tls(),
             envid: item.envid.as_ref(),
             about,
-            message: message.bytes(),
+            message: &message,
             host: self.relay.host(),
             id: &id,
             now,
@@ -231,21 +230,15 @@ impl Runner {
         self.relay.prepare(&report).await
     }
 
-    /// The quoted part for a report: the item's beginning, or all of it. A damaged message is not
+    /// The beginning of an item's message: a report quotes no more. A damaged message is not
     /// quoted, but its outcome is still reported.
-    async fn quoted(&self, item: &Item, kind: ReportKind) -> Result<Body, QueueError> {
-        let (read, memory) = if kind == ReportKind::Failed && item.ret == Some(Return::Full) {
-            let memory = self.memory.acquire(item.size).await;
-            (self.queue().message(item).await, memory)
-        } else {
-            (self.queue().beginning(item).await, None)
-        };
-        match read {
+    async fn quoted(&self, item: &Item) -> Result<Bytes, QueueError> {
+        match self.queue().beginning(item).await {
             Err(QueueError::Store(error)) if error.is_damage() => {
                 tracing::error!(item = item.id, %error, "a message in the queue is damaged: the report about it does not quote it");
-                Ok(Body::new(Bytes::new(), None))
+                Ok(Bytes::new())
             }
-            read => Ok(Body::new(read?, memory)),
+            read => read,
         }
     }
 }

@@ -217,7 +217,7 @@ impl Runner {
                 break;
             }
         }
-        // A report may need its memory.
+        // Others may have its memory while reports are made.
         drop(message);
         let now = self.now();
         // The node that has the lease decides about the next attempt.
@@ -251,7 +251,7 @@ impl Runner {
             // The channel releases the memory once the host has the message.
             Ok(message) => Ok(Some((item, Body::new(message, memory).until(self.lease_end.clone())))),
             Err(error) => {
-                // A report about it may need the memory.
+                // Others may have the memory.
                 drop(memory);
                 // It waits alone: other mail to its destination can be read.
                 tracing::error!(item = item.id, %error, "the message cannot be read");
