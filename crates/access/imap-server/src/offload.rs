@@ -54,6 +54,18 @@ impl Threads<'_> {
         Ok(done)
     }
 
+    /// The UIDs of a set that are not in another.
+    pub(crate) async fn difference(self, uids: NumSet, others: NumSet) -> Result<NumSet, Failure> {
+        let steps = range_steps(uids.ranges().len() + others.ranges().len());
+        self.run(steps, move || uids.difference(&others)).await
+    }
+
+    /// The UIDs of two sets.
+    pub(crate) async fn union(self, uids: NumSet, others: NumSet) -> Result<NumSet, Failure> {
+        let steps = range_steps(uids.ranges().len() + others.ranges().len());
+        self.run(steps, move || uids.union(&others)).await
+    }
+
     /// Does work of about this many steps, with its pauses if they are few, else on another
     /// thread. Values that the work drops are freed there, too.
     pub(crate) async fn run_paced<T: Send + 'static>(

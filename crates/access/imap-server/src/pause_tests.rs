@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_directory::{NewAccount, Reading};
-use posthaste_mail_model::{AccountId, FlagSet, MailboxName, ModSeq, NumSet, Secret, Uid};
+use posthaste_mail_model::{AccountId, Flag, FlagSet, MailboxName, ModSeq, NumSet, Secret, Uid};
 use posthaste_net::{ByteBudget, Connection, Shutdown, ShutdownTrigger, Stream};
-use posthaste_store::{MailboxHead, Row, ViewBuilder};
+use posthaste_store::{FlagChange, MailboxHead, Row, ViewBuilder};
 use tokio::io::{AsyncWriteExt, DuplexStream};
 
 use crate::heavy::SLICE_STEPS;
 use crate::offload::Threads;
+use crate::seen::FlagOrder;
 use crate::seen_overlay::SeenOverlay;
 use crate::service::ImapService;
 use crate::session::Session;
@@ -471,6 +472,39 @@ async fn seen_flags_of_a_user_are_applied_on_another_thread() {
         let held = service.heavy.acquire(account).await;
         let (waited, unseen) = waits(held, seen::unseen(threads, reading, 1 << 15)).await;
         assert_eq!((waited, unseen.unwrap()), (false, (1 << 15) - count.min(1 << 14)), "{count} ranges");
+    }
+}
+
+/// Sets of every second message were compared in the poll of a STORE.
+#[tokio::test]
+async fn seen_flags_of_many_messages_are_compared_on_another_thread() {
+    const MESSAGES: u32 = 1 << 17;
+    let mut paused = Paused::begin().await;
+    paused.read_all();
+    let (service, account) = paused.account();
+    paused.doubled(17).await;
+    let selected = paused.session.selected.as_mut().unwrap();
+    let reading = Reading { owner: account, mailbox: selected.mailbox.id(), reader: account };
+    seen::lay_over(&service, reading, selected).await.unwrap();
+    let every_second = NumSet::from_ranges((1..=MESSAGES / 2).map(|n| (2 * n, 2 * n)));
+    service.directory.seen().set(reading, &every_second, true).await.unwrap();
+    for (last, is_large) in [(10, false), (MESSAGES, true)] {
+        let (uids, mut held) = (NumSet::range(1, last), service.heavy.acquire(account).await);
+        let (change, flags) = (FlagChange::Add, [Flag::Seen]);
+        let order = FlagOrder { uids: &uids, change, flags: &flags, unchanged_since: None, held: None };
+        let mut storing = pin!(seen::store_flags(&service, selected, order));
+        let stored = loop {
+            if let Poll::Ready(stored) = poll_fn(|cx| Poll::Ready(storing.as_mut().poll(cx))).await {
+                break stored.unwrap();
+            }
+            // The store has other threads for its changes.
+            if service.heavy.waiting_of(account) > 0 {
+                held = None;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(held.is_none(), is_large, "{last} messages");
+        assert_eq!(stored.changed.count(), u64::from(last) / 2 - if is_large { 5 } else { 0 });
     }
 }
 

@@ -139,15 +139,16 @@ pub(crate) async fn store_flags(
     let seen = service.directory.seen().among(overlay.reading, &rest).await?;
     let mut differ = match change {
         FlagChange::Remove => seen,
-        FlagChange::Add | FlagChange::Replace => rest.difference(&seen),
+        FlagChange::Add | FlagChange::Replace => threads.difference(rest, seen).await?,
     };
     if unchanged_since.is_some() {
         // RFC 7162 §3.1.3: the test and the change of mod-sequences are one commit. The flags are
         // separate records and are written later. A test that comes meanwhile fails, because the
         // mod-sequences have risen.
-        let tested = mailbox.touch(&differ.difference(&stored.changed), unchanged_since).await?;
-        differ = differ.difference(&tested.modified);
-        stored.modified = stored.modified.union(&tested.modified);
+        let untested = threads.difference(differ.clone(), stored.changed.clone()).await?;
+        let tested = mailbox.touch(&untested, unchanged_since).await?;
+        differ = threads.difference(differ, tested.modified.clone()).await?;
+        stored.modified = threads.union(stored.modified, tested.modified).await?;
     }
     if differ.is_empty() {
         return Ok(stored);
@@ -156,12 +157,8 @@ pub(crate) async fn store_flags(
     let touched = mailbox.touch(&differ, None).await?;
     complete(service, overlay.reading, &written).await;
     overlay.mark_own(touched.modseq, touched.changed.clone(), change);
-    Ok(FlagsStored {
-        modified: stored.modified,
-        changed: stored.changed.union(&touched.changed),
-        modseq: touched.modseq,
-        view: touched.view,
-    })
+    let changed = threads.union(stored.changed, touched.changed).await?;
+    Ok(FlagsStored { modified: stored.modified, changed, modseq: touched.modseq, view: touched.view })
 }
 
 /// The flag `\Seen` when messages of the selected mailbox are copied or moved.

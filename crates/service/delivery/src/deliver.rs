@@ -388,12 +388,13 @@ impl Delivery {
     ) -> Result<Appended, DeliveryError> {
         let bytes = messages.iter().map(|m| served_len(&m.bytes) as u64).sum();
         let more = Usage { bytes, messages: messages.len() as u64 };
-        let _reserved = match self.quotas.reserve_at_once(account, self.options.quota, more) {
+        let reserved = match self.quotas.reserve_at_once(account, self.options.quota, more) {
             Some(reservation) => reservation,
             None => self.reserve_quota(account, more).await?,
         };
         mailbox.note_owner_limit(account.folder_limits.max);
-        Ok(mailbox.append(messages).await?)
+        // If this future is dropped, the commit goes on with what is reserved for it.
+        Ok(mailbox.clone().holding(reserved.until_stored()).append(messages).await?)
     }
 
     /// Reserves a part of an account's quota for messages that are about to come.

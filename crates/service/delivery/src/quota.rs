@@ -22,7 +22,7 @@ use foldhash::HashMap;
 use posthaste_directory::Account;
 use posthaste_mail_model::{AccountId, MailboxId};
 use posthaste_mime_summary::{SUMMARY_SHARE, summary_len_max};
-use posthaste_store::Store;
+use posthaste_store::{HeldPermit, Store, StoreError};
 use tokio::sync::Notify;
 
 use crate::error::DeliveryError;
@@ -42,6 +42,9 @@ const _: () = assert!(summary_len_max(0) as u64 <= SUMMARY_SHARE as u64 * MESSAG
 /// The time for which heads that were read are believed far from the limit, as another process
 /// may add mail meanwhile.
 const BELIEVED: Duration = Duration::from_secs(60);
+/// Times that the usage is read because the list of mailboxes changed meanwhile. A change of a list
+/// takes as long as many readings.
+const READINGS_MAX: usize = 8;
 /// Accounts remembered before those are forgotten that nothing is on its way into: some 200 octets
 /// each.
 const REMEMBERED_MAX: usize = 16_384;
@@ -175,6 +178,14 @@ pub struct QuotaReservation(Option<(Arc<Traffic>, Usage)>);
 impl std::fmt::Debug for QuotaReservation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("QuotaReservation").field(&self.0.as_ref().map(|(_, usage)| usage)).finish()
+    }
+}
+
+impl QuotaReservation {
+    /// The reservation as a permit of the change that adds the messages. The change may outlast the
+    /// future that began it. `None` if nothing is reserved.
+    pub fn until_stored(self) -> Option<HeldPermit> {
+        self.0.is_some().then(|| Arc::new(self) as HeldPermit)
     }
 }
 
@@ -328,12 +339,140 @@ impl Quotas {
     /// The usage of an account, from the counts of its mailboxes. It loads none of them.
     #[boxed]
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
-        let list = self.store.list(account).await?;
-        let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
-        let counts = self.store.counts(account, &ids).await?;
-        Ok(counts.iter().flatten().fold(Usage::default(), |sum, counts| Usage {
-            bytes: sum.bytes.saturating_add(counts.octets()),
-            messages: sum.messages + u64::from(counts.messages),
-        }))
+        let mut list = self.store.list(account).await?;
+        for _ in 0..READINGS_MAX {
+            let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
+            let counts = self.store.counts(account, &ids).await?;
+            // Messages may have moved meanwhile into a mailbox that the list lacks: a RENAME of
+            // INBOX does that.
+            let newest = self.store.list(account).await?;
+            if newest.version == list.version {
+                return Ok(counts.iter().flatten().fold(Usage::default(), |sum, counts| Usage {
+                    bytes: sum.bytes.saturating_add(counts.octets()),
+                    messages: sum.messages + u64::from(counts.messages),
+                }));
+            }
+            list = newest;
+        }
+        Err(StoreError::Busy.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::{Pin, pin};
+    use std::task::Poll;
+
+    use posthaste_mail_model::MailboxName;
+    use posthaste_store::suite::layer::Layer;
+    use posthaste_store::{
+        CommitOutcome, Engine, MailboxCommit, MailboxHead, MemoryEngine, Result as StoreResult,
+    };
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::tests::{delivery_on, message};
+    use crate::{Delivery, DeliveryOptions};
+
+    type Pause = Mutex<Option<oneshot::Receiver<()>>>;
+
+    /// An engine whose next reading of heads, or next commit, waits for the test.
+    struct Paused {
+        inner: MemoryEngine,
+        heads: Pause,
+        commits: Pause,
+    }
+
+    impl Paused {
+        fn new() -> Arc<Self> {
+            let inner = MemoryEngine::new();
+            Arc::new(Self { inner, heads: Mutex::default(), commits: Mutex::default() })
+        }
+    }
+
+    /// Lets the next call wait until the sender is used.
+    fn pause(pause: &Pause) -> oneshot::Sender<()> {
+        let (go, wait) = oneshot::channel();
+        *lock(pause) = Some(wait);
+        go
+    }
+
+    async fn passed(pause: &Pause) {
+        let wait = lock(pause).take();
+        if let Some(wait) = wait {
+            wait.await.unwrap();
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl Layer for Paused {
+        type Inner = MemoryEngine;
+        fn inner(&self) -> &MemoryEngine {
+            &self.inner
+        }
+        async fn heads(&self, mailboxes: &[MailboxId]) -> StoreResult<Vec<Option<MailboxHead>>> {
+            passed(&self.heads).await;
+            self.inner.heads(mailboxes).await
+        }
+        async fn commit(&self, commit: MailboxCommit) -> StoreResult<CommitOutcome> {
+            passed(&self.commits).await;
+            self.inner.commit(commit).await
+        }
+    }
+
+    async fn waits(work: Pin<&mut impl Future>) -> bool {
+        let mut work = work;
+        poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await
+    }
+
+    /// A server where an account may have this many messages, and the account.
+    async fn with_limit(engine: &Arc<Paused>, messages: u64) -> (Delivery, Account) {
+        let quota = Quota { bytes: None, messages: Some(messages) };
+        let engine = Arc::clone(engine) as Arc<dyn Engine>;
+        delivery_on(engine, DeliveryOptions { quota, ..DeliveryOptions::default() }).await
+    }
+
+    /// The messages of a renamed INBOX were in no mailbox of the list that was read before.
+    #[tokio::test]
+    async fn messages_that_move_into_a_new_mailbox_meanwhile_are_counted() {
+        let engine = Paused::new();
+        let (delivery, ana) = with_limit(&engine, 10).await;
+        let to = [delivery.resolve(&ana.name).await.unwrap()];
+        delivery.deliver(message("one"), &to).await.remove(0).unwrap();
+        let before = delivery.usage(ana.id).await.unwrap();
+        assert_eq!(before.messages, 1);
+        let go = pause(&engine.heads);
+        let mut counting = pin!(delivery.usage(ana.id));
+        assert!(waits(counting.as_mut()).await);
+        let old = MailboxName::new("Old").unwrap();
+        delivery.store().rename(ana.id, &MailboxName::inbox(), &old).await.unwrap();
+        go.send(()).unwrap();
+        assert_eq!(counting.await.unwrap(), before);
+    }
+
+    /// The session was ended, and its commit went on. A second message had the same room.
+    #[tokio::test]
+    async fn a_dropped_append_keeps_its_reservation_until_it_is_stored() {
+        let engine = Paused::new();
+        let (delivery, ana) = with_limit(&engine, 1).await;
+        let list = delivery.mailboxes(ana.id).await.unwrap();
+        let inbox = delivery.store().destination(list.find(&MailboxName::inbox()).unwrap().id);
+        let mut incoming = Vec::new();
+        for text in ["one", "two"] {
+            incoming.push(vec![delivery.incoming(message(text), Vec::new(), None).await.unwrap()]);
+        }
+        let second = incoming.pop().unwrap();
+        let go = pause(&engine.commits);
+        let mut first = Box::pin(delivery.append(&ana, &inbox, incoming.pop().unwrap()));
+        assert!(waits(first.as_mut()).await);
+        assert!(lock(&engine.commits).is_none(), "it commits");
+        drop(first);
+        let mut second = pin!(delivery.append(&ana, &inbox, second));
+        assert!(waits(second.as_mut()).await);
+        go.send(()).unwrap();
+        let refused = second.await.unwrap_err();
+        let is_full = matches!(refused, DeliveryError::TooManyMessages { used: 1, limit: 1, more: 1 });
+        assert!(is_full, "{refused}");
     }
 }

@@ -1,7 +1,7 @@
 //! The directory part of an engine, in a map, for this crate's tests: with changes from outside and
 //! faults on demand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(crate) struct MemoryRecords {
     /// Octets of the records that were read.
     octets: Mutex<usize>,
     epoch: Mutex<Epoch>,
+    /// Mailboxes that were removed. All others exist.
+    removed: Mutex<BTreeSet<MailboxId>>,
 }
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -55,6 +57,11 @@ impl MemoryRecords {
     /// Has this epoch from now on. At first it has none, as a cluster.
     pub fn set_epoch(&self, epoch: Epoch) {
         *self.epoch.lock() = epoch;
+    }
+
+    /// Removes a mailbox.
+    pub fn remove_mailbox(&self, mailbox: MailboxId) {
+        self.removed.lock().insert(mailbox);
     }
 
     /// Pages that were read since the last call.
@@ -198,8 +205,9 @@ impl Engine for MemoryRecords {
     async fn commit_list(&self, _: ListCommit) -> Result<CommitOutcome> {
         none()
     }
-    async fn heads(&self, _: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
-        none()
+    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        let removed = self.removed.lock();
+        Ok(mailboxes.iter().map(|id| (!removed.contains(id)).then(MailboxHead::default)).collect())
     }
     async fn load(&self, _: MailboxId, _: &mut (dyn for<'r> FnMut(&'r [Row]) + Send)) -> Result<MailboxHead> {
         none()

@@ -92,20 +92,27 @@ impl<'s> AnnotationReader<'s> {
         self.read_for(None, &|all| all.octets() as u64).await
     }
 
-    /// Annotations of some messages, or of all, with memory for what is made of them.
+    /// Annotations of some messages, or of all, with memory for what is made of them. A session
+    /// that waits for memory holds none of them: they are read again.
     pub(super) async fn read_for(
         self,
         uids: Option<&NumSet>,
         made: &OctetsOf<'_>,
     ) -> Result<ReadValues, Failure> {
-        let by_uid = self.collect(uids).await?;
-        let (mut octets, mut pace) = (0, Pace::default());
-        for values in by_uid.values() {
-            octets += values.octets() as u64 + made(values);
-            pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
+        let mut paid = None;
+        loop {
+            let by_uid = self.collect(uids).await?;
+            let (mut octets, mut pace) = (0, Pace::default());
+            for values in by_uid.values() {
+                octets += values.octets() as u64 + made(values);
+                pace.worked(VALUE_STEPS * (values.len() as u64 + 1)).await;
+            }
+            if is_paid(octets, paid.as_ref()) {
+                return Ok(ReadValues { by_uid, paid });
+            }
+            drop((by_uid, paid.take()));
+            paid = Some(self.service.reserve_to_read(self.login, octets).await?);
         }
-        let paid = self.pay(octets).await?;
-        Ok(ReadValues { by_uid, paid })
     }
 
     /// The reader's annotations of these messages, in the memory of an earlier reading.
@@ -139,14 +146,6 @@ impl<'s> AnnotationReader<'s> {
         Ok(by_uid)
     }
 
-    /// Waits for memory, if it is much.
-    async fn pay(self, octets: u64) -> Result<Option<BytePermit>, Failure> {
-        match octets > 2 * UNRESERVED_READ_BYTES {
-            true => Ok(Some(self.service.reserve_to_read(self.login, octets).await?)),
-            false => Ok(None),
-        }
-    }
-
     /// The accounts that keep values, each with the scopes that it keeps: one record for each.
     fn keepings(self) -> Vec<(Keeping, &'static [Scope])> {
         let by = |keeper| Keeping { keeper, owner: self.owner, mailbox: self.mailbox };
@@ -157,7 +156,8 @@ impl<'s> AnnotationReader<'s> {
     }
 
     /// Checks that each of these messages may get the values, in all accounts that keep them.
-    /// `is_there` says which messages the mailbox has.
+    /// `is_there` says which messages the mailbox has. As in [`Self::read_for`], nothing is held
+    /// during the wait for memory.
     pub(crate) async fn plan(
         self,
         uids: &NumSet,
@@ -170,19 +170,26 @@ impl<'s> AnnotationReader<'s> {
         if changes.len() > CHANGES_MAX {
             return Err(refused(AnnotationError::TooMany));
         }
-        let (mut parts, mut octets) = (Vec::new(), 0);
-        for (keeping, scopes) in self.keepings() {
-            let kept = of_scopes(changes, scopes);
-            if kept.is_empty() {
-                continue;
+        let mut paid = None;
+        loop {
+            let (mut parts, mut octets) = (Vec::new(), 0);
+            for (keeping, scopes) in self.keepings() {
+                let kept = of_scopes(changes, scopes);
+                if kept.is_empty() {
+                    continue;
+                }
+                let directory = &self.service.directory;
+                let before = directory.message_annotations().before(keeping, uids, &kept, is_there).await;
+                let before = before.map_err(refused)?;
+                octets += before.octets() as u64;
+                parts.push((before, kept.into()));
             }
-            let before =
-                self.service.directory.message_annotations().before(keeping, uids, &kept, is_there).await;
-            let before = before.map_err(refused)?;
-            octets += before.octets() as u64;
-            parts.push((before, kept.into()));
+            if is_paid(octets, paid.as_ref()) {
+                return Ok(Planned { reader: self, parts, _paid: paid });
+            }
+            drop((parts, paid.take()));
+            paid = Some(self.service.reserve_to_read(self.login, octets).await?);
         }
-        Ok(Planned { reader: self, parts, _paid: self.pay(octets).await? })
     }
 
     /// Whether new messages could get these values, each its own.
@@ -317,6 +324,11 @@ impl Planned<'_> {
     }
 }
 
+/// Whether values of this many octets may be held with this memory. Few need none.
+fn is_paid(octets: u64, paid: Option<&BytePermit>) -> bool {
+    octets <= paid.map_or(2 * UNRESERVED_READ_BYTES, |paid| paid.bytes() as u64)
+}
+
 /// The values of these scopes.
 fn of_scopes(changes: &[NewValue], scopes: &[Scope]) -> Vec<NewValue> {
     changes.iter().filter(|change| scopes.contains(&change.scope)).cloned().collect()
@@ -348,4 +360,79 @@ pub(super) fn refused(error: AnnotationError) -> Failure {
 pub(crate) fn too_long() -> Reply {
     let text = format!("A value has at most {MESSAGE_ANNOTATION_BYTES_MAX} octets");
     Reply::no(Code::Annotate(AnnotateCode::TooBig), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use bytes::Bytes;
+    use posthaste_directory::NewAccount;
+    use posthaste_mail_model::{MailboxName, Secret};
+
+    use super::*;
+    use crate::annotate::reported::ReportedAnnotations;
+    use crate::size_tests::service;
+
+    /// The INBOX of a new account with messages whose comments have this many octets each.
+    async fn inbox(service: &ImapService, messages: u32, octets: usize) -> AnnotationReader<'_> {
+        let password = Secret::new("correct horse".to_owned());
+        let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
+        let to = [service.delivery.resolve(&ana.name).await.unwrap()];
+        for _ in 0..messages {
+            let text = Bytes::from_static(b"Subject: x\r\n\r\nx\r\n");
+            service.delivery.deliver(text, &to).await.remove(0).unwrap();
+        }
+        let list = service.store.list(ana.id).await.unwrap();
+        let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
+        let reader = AnnotationReader { service, login: ana.id, owner: ana.id, mailbox };
+        let comment = vec![comment(octets)];
+        reader.write_new((1..=messages).map(|uid| (uid, comment.clone())).collect()).await.unwrap();
+        reader
+    }
+
+    fn comment(octets: usize) -> NewValue {
+        let value = Some(Bytes::from(vec![b'x'; octets]));
+        NewValue { scope: Scope::Private, entry: "/comment".to_owned(), value }
+    }
+
+    /// Each session of an account held up to 8 MiB while it waited.
+    #[tokio::test]
+    async fn values_are_read_again_after_the_wait_for_memory() {
+        let service = service();
+        let reader = inbox(&service, 3, 60_000).await;
+        let held = service.reserve_to_read(reader.login, service.reads.largest() as u64).await.unwrap();
+        let uids = NumSet::range(1, 3);
+        let mut reading = pin!(reader.read(&uids));
+        assert!(poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await);
+        let second = NumSet::range(2, 2);
+        let planned = reader.plan(&second, &[comment(5)], &|_| true).await.unwrap();
+        planned.write(&second, OnConflict::Follow).await.unwrap();
+        drop(held);
+        let read = reading.await.unwrap();
+        assert!(read.paid.is_some());
+        let octets = |uid: u32| read.by_uid.get(&uid).map(MessageAnnotations::octets);
+        let name = "/comment".len();
+        assert_eq!([1, 2, 3].map(octets), [60_000, 5, 60_000].map(|value| Some(name + value)));
+    }
+
+    /// The memory was given back when the values were read, and not when they were dropped.
+    #[tokio::test]
+    async fn memory_is_held_as_long_as_values() {
+        let service = service();
+        let reader = inbox(&service, 60, 60_000).await;
+        let (total, mut was_paid) = (service.reads.available(), false);
+        {
+            // It pauses while it compares the values.
+            let mut reading = pin!(ReportedAnnotations::read(reader));
+            while poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx).is_pending())).await {
+                was_paid |= service.reads.available() < total;
+                tokio::task::yield_now().await;
+            }
+        }
+        assert!(was_paid);
+        assert_eq!(service.reads.available(), total);
+    }
 }

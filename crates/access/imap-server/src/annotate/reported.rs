@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use posthaste_directory::Scope;
 use posthaste_mail_model::NumSet;
 
-use super::reader::{AnnotationReader, ByUid, VALUE_STEPS};
+use super::reader::{AnnotationReader, ByUid, ReadValues, VALUE_STEPS};
 use crate::heavy::Pace;
 use crate::kept_memory::KeptMemory;
 use crate::reply::Failure;
@@ -41,7 +41,8 @@ fn octets_of(hashes: &ValueHashes) -> usize {
 impl ReportedAnnotations {
     /// The present values; `None` if there are too many.
     pub(crate) async fn read(reader: AnnotationReader<'_>) -> Result<Option<Box<Self>>, Failure> {
-        let all = reader.read_all().await?.by_uid;
+        // The memory is held as long as the values are.
+        let ReadValues { by_uid: all, paid: _paid } = reader.read_all().await?;
         let (hashing, memory) = (RandomState::new(), KeptMemory::new(reader.service, reader.login));
         let mut known = Self { hashing, by_uid: BTreeMap::new(), count: 0, octets: 0, memory };
         let uids = all.keys().copied().collect();
@@ -101,7 +102,7 @@ impl ReportedAnnotations {
         reader: AnnotationReader<'_>,
         uids: &NumSet,
     ) -> Result<(), Failure> {
-        let all = reader.read(uids).await?.by_uid;
+        let ReadValues { by_uid: all, paid: _paid } = reader.read(uids).await?;
         self.adopt(uids, &all).await;
         Ok(())
     }

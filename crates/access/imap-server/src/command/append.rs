@@ -6,6 +6,7 @@
 //! none.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use posthaste_delivery::{NewMessage, Prepared};
 use posthaste_directory::{Account, NewValue};
@@ -102,8 +103,9 @@ impl<'s> Stored<'s> {
             seen_ones.push(reading.is_some() && seen::take_out(&mut message.flags));
             new.push(whole(source, &mut assembly, message).await?);
         }
-        let Prepared { messages: incoming, held: _held } =
-            service.delivery.incoming_all(login.id, new).await?;
+        let Prepared { messages: incoming, held } = service.delivery.incoming_all(login.id, new).await?;
+        // The commit goes on if the session ends, and so does its memory.
+        let target = target.holding(Some(Arc::new(held)));
         // The messages count for the owner of the mailbox.
         let owner = Asker { service, login }.owner(resolved).await?;
         let reader = AnnotationReader { service, login: login.id, owner: owner.id, mailbox: entry.id };

@@ -147,11 +147,10 @@ struct CopySource<'s, 'v> {
 
 /// A copy or a move for which everything is reserved.
 struct ReadyCopy<'s> {
-    /// It holds the memory.
+    /// It holds the memory and the quota.
     target: Destination,
     carried: CarriedSeen,
     annotations: CarriedAnnotations<'s>,
-    _reserved: Option<QuotaReservation>,
 }
 
 /// A call of the store that copies or moves messages from one mailbox to another.
@@ -195,7 +194,7 @@ async fn ready<'s>(
         // Copies count against the quota as any other mail.
         _ => {
             let reserved = service.delivery.reserve_quota(&to.owner, usage).await;
-            Some(reserved.map_err(|error| without_usage(error.into(), to.rights))?)
+            reserved.map_err(|error| without_usage(error.into(), to.rights))?.until_stored()
         }
     };
     let reader = reader_of(service, login.id, selected);
@@ -204,7 +203,8 @@ async fn ready<'s>(
     let annotations = Box::pin(CarriedAnnotations::read(reader, uids, (of_target, to.rights), way)).await?;
     let target = (to.target.clone(), to.rights);
     let (target, carried) = Box::pin(seen::carry((selected, threads), uids, target, to.reading)).await?;
-    Ok(ReadyCopy { target: target.with_permit(held), carried, annotations, _reserved: reserved })
+    let target = target.with_permit(held).holding(reserved);
+    Ok(ReadyCopy { target, carried, annotations })
 }
 
 /// Writes what is kept beside messages that were added: the user's `\Seen` flags in a mailbox of

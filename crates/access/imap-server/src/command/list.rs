@@ -217,6 +217,7 @@ async fn report_with_more(
     }
     let mut heads = heads.into_iter();
     for one in batch {
+        let mut memory = None;
         session.wire.say(Untagged::List(one.data.clone()));
         if let Some(entry) = one.entry.filter(|_| returns.my_rights) {
             let mailbox = MailboxArg::from(&entry.name);
@@ -240,10 +241,12 @@ async fn report_with_more(
         {
             // The parser takes `LIST_ITEMS_MAX` entries: less than a slice.
             pace.worked(returns.metadata.len() as u64 * ANNOTATION_STEPS).await;
-            let annotations = listed.next((&mut *session, tag), visible, entry).await?;
+            let (annotations, held) = listed.next((&mut *session, tag), visible, entry).await?;
             metadata::report(session, entry, &annotations, &returns.metadata);
+            memory = Some(held);
         }
         session.wire.relieve().await?;
+        drop(memory);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use posthaste_sharing::Visible;
 use posthaste_store::{MailboxEntry, SpecialUse, StoreError};
 
 use super::DONE;
+use super::annotation_memory::AnnotationMemory;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
 use crate::rights::Act;
@@ -57,11 +58,15 @@ pub(super) async fn get(
         return Err(no_scope());
     }
     let (asker, wire, reports) = session.reporting(tag)?;
-    let all = wire.reporting(reports, Box::pin(read(asker, mailbox))).await?;
+    let (all, memory) = wire.reporting(reports, Box::pin(read(asker, mailbox))).await?;
     let MetadataAnswer { entries, left_out } = question.answer(&all);
+    drop(all);
     if !entries.is_empty() {
         session.wire.say(Untagged::Metadata { mailbox: mailbox.clone(), entries });
     }
+    // The client may read a long answer slowly.
+    session.wire.relieve().await?;
+    drop(memory);
     // RFC 5464 §4.2.1
     Ok(match left_out {
         Some(octets) => DONE.with(Code::Metadata(MetadataCode::LongEntries(octets))),
@@ -70,10 +75,16 @@ pub(super) async fn get(
 }
 
 /// All annotations of a mailbox or of the server that the user may read.
-async fn read(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<Annotations, Failure> {
-    match find(asker, mailbox, Act::ReadAnnotations).await? {
-        None => of_server(asker.service, asker.login.id).await,
-        Some(found) => of_mailbox(asker, &found).await,
+async fn read(asker: Asker<'_>, mailbox: &MailboxArg) -> Result<(Annotations, AnnotationMemory), Failure> {
+    let mut memory = AnnotationMemory::default();
+    loop {
+        let all = match find(asker, mailbox, Act::ReadAnnotations).await? {
+            None => of_server(asker.service, asker.login.id).await?,
+            Some(found) => of_mailbox(asker, &found).await?,
+        };
+        if let Some(all) = memory.hold(asker, all).await? {
+            return Ok((all, memory));
+        }
     }
 }
 
@@ -238,15 +249,15 @@ impl ListedMetadata {
         Ok(Self { all: all.map(Vec::into_iter) })
     }
 
-    /// The annotations of the next mailbox, which is this one.
+    /// The annotations of the next mailbox, which is this one, and memory for what is sent of them.
     pub(super) async fn next(
         &mut self,
         (session, tag): (&mut Session, &Tag),
         visible: &Visible,
         entry: &MailboxEntry,
-    ) -> Result<Annotations, Failure> {
+    ) -> Result<(Annotations, AnnotationMemory), Failure> {
         if let Some(annotations) = self.all.as_mut().and_then(Iterator::next) {
-            return Ok(annotations);
+            return Ok((annotations, AnnotationMemory::default()));
         }
         let (asker, wire, reports) = session.reporting(tag)?;
         wire.reporting(reports, Box::pin(of_listed(asker, visible, entry))).await
@@ -280,11 +291,15 @@ async fn of_listed(
     asker: Asker<'_>,
     visible: &Visible,
     entry: &MailboxEntry,
-) -> Result<Annotations, Failure> {
-    let of = Annotated::Mailbox(entry.id);
-    let mut annotations = asker.service.directory.metadata().get(asker.login.id, of).await?;
-    complete(asker, visible, &mut annotations, entry).await?;
-    Ok(annotations)
+) -> Result<(Annotations, AnnotationMemory), Failure> {
+    let (of, mut memory) = (Annotated::Mailbox(entry.id), AnnotationMemory::default());
+    loop {
+        let mut annotations = asker.service.directory.metadata().get(asker.login.id, of).await?;
+        complete(asker, visible, &mut annotations, entry).await?;
+        if let Some(annotations) = memory.hold(asker, annotations).await? {
+            return Ok((annotations, memory));
+        }
+    }
 }
 
 /// Adds the entries that the user's own record of a mailbox does not have.
@@ -564,7 +579,7 @@ mod tests {
             set(entries[n], ANNOTATION_BYTES_MAX).await;
         }
         assert_eq!(held().await, None);
-        let of_one = of_listed(asker, &visible, entries[19]).await.unwrap();
+        let (of_one, _) = of_listed(asker, &visible, entries[19]).await.unwrap();
         assert_eq!(of_one.get("/private/comment").unwrap().len(), ANNOTATION_BYTES_MAX);
     }
 }

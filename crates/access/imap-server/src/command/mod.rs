@@ -5,6 +5,7 @@
 //! changes of the mailbox are reported, as far as the table allows. The tagged response is last.
 
 mod acl;
+mod annotation_memory;
 mod append;
 mod authenticate;
 mod cancel_update;

@@ -3,6 +3,8 @@
 //! A client that saves a draft again needs no APPEND, STORE and EXPUNGE. No session ever sees both
 //! messages, or neither: one commit adds the new one and expunges the old one, as in a MOVE.
 
+use std::sync::Arc;
+
 use posthaste_delivery::{Prepared, Usage};
 use posthaste_directory::Reading;
 use posthaste_filter::Cause;
@@ -53,19 +55,20 @@ pub(super) async fn run(
     let mut ctx = session.ctx()?;
     let more = growth(&ctx, uid, owner.id, new.bytes.len() as u64);
     // An account that is over its quota may still make a message smaller.
-    let _reserved = match more == Usage::default() {
+    let reserved = match more == Usage::default() {
         true => None,
-        false => Some(reserve_quota(&mut ctx, tag, (&owner, rights), more).await?),
+        false => reserve_quota(&mut ctx, tag, (&owner, rights), more).await?.until_stored(),
     };
+    // The commit goes on if the session ends, and so does what is reserved for it.
+    let storing = target.clone().holding(Some(Arc::new(held))).holding(reserved);
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
     Box::pin(reader.check_new(std::slice::from_ref(&values))).await?;
-    let reports = ctx.service.reports(tag);
-    let replacing = Box::pin(ctx.selected.mailbox.replace(uid, &target, new));
-    let replaced = ctx.wire.reporting(reports, replacing).await;
+    let replacing = Box::pin(ctx.selected.mailbox.replace(uid, &storing, new));
+    let replaced = ctx.wire.reporting(ctx.service.reports(tag), replacing).await;
     let replaced = replaced.map_err(|error| without_usage(not_copied(&target, error), rights))?;
     // The script of a mailbox waits for memory of its own.
-    drop(held);
+    drop(storing);
     if replaced.copied.uids.is_empty() {
         // The message to replace does not exist, so nothing is added.
         return Err(match set.numbering() {

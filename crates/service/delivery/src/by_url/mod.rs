@@ -9,6 +9,8 @@
 //! its reason.
 
 mod structure;
+#[cfg(test)]
+mod waiting_tests;
 
 pub use structure::{Decoded, has_parts, structure_of_decoded};
 
@@ -39,8 +41,8 @@ const READ_AT_ONCE: u64 = 1 << 20;
 /// milliseconds, and a command may name a thousand URLs.
 const LONG_SUMMARY: usize = 64 * 1024;
 
-/// Bytes of a header of which single fields are read. They are in memory twice meanwhile. Headers
-/// of real messages have under 100 KiB.
+/// Bytes of a header of which single fields are read. A permit bounds how many are read at a time:
+/// they are in memory beside the data. Headers of real messages have under 100 KiB.
 const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 /// The mechanism of RFC 4467.
@@ -341,6 +343,8 @@ impl Delivery {
         let Some(mask) = &part.fields else {
             return self.read_range(part, part.cut(), into).await;
         };
+        // The permit comes first: a session that waits for it holds no header.
+        let permit = self.url_permits.acquire(part.reader.0.to_bytes()).await;
         let mut header = Vec::with_capacity(part.read_len() as usize);
         self.read_range(part, part.bytes.clone(), &mut header).await?;
         let (mask, partial) = (mask.clone(), part.partial);
@@ -351,7 +355,7 @@ impl Delivery {
             Bytes::from(text).slice(part.start as usize..part.end as usize)
         };
         // A header may be large, and its fields are compared with many names.
-        into.extend_from_slice(&self.compute(part.reader, work).await?);
+        into.extend_from_slice(&computed(permit, work).await?);
         Ok(())
     }
 
@@ -382,9 +386,7 @@ impl Delivery {
         account: AccountId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, DeliveryError> {
-        let permit = self.url_permits.acquire(account.0.to_bytes()).await;
-        let done = on_compute_thread_with(permit, work);
-        done.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))
+        computed(self.url_permits.acquire(account.0.to_bytes()).await, work).await
     }
 
     /// The next bytes of a part from a place on, at most some; none at its end. All selected
@@ -430,6 +432,15 @@ impl Delivery {
         }
         Ok(())
     }
+}
+
+/// Computes on a thread of its own, with a permit.
+async fn computed<T: Send + 'static>(
+    permit: impl Send + 'static,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, DeliveryError> {
+    let done = on_compute_thread_with(permit, work);
+    done.await.map_err(|error| DeliveryError::Interrupted(error.to_string()))
 }
 
 impl UrlReader<'_> {

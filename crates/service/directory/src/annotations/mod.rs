@@ -36,8 +36,8 @@ pub const ANNOTATIONS_MAX: usize = 100;
 /// Octets of names and values of one mailbox at most: four of the longest. They are one record,
 /// which is written as a whole for each change.
 pub const MAILBOX_ANNOTATION_BYTES_MAX: usize = 256 * 1024;
-/// Octets of names and values of one account at most: 1,000 mailboxes with 4 KiB each. Quotas do
-/// not count them, so this bounds their size.
+/// Octets of all records of one account at most, with their names: 1,000 mailboxes with 4 KiB each.
+/// Quotas do not count them, so this bounds their size.
 pub const ACCOUNT_ANNOTATION_BYTES_MAX: usize = 4 << 20;
 
 /// Records read at the same time: a cluster answers slowly, one after the other.
@@ -82,6 +82,11 @@ fn read(entry: &DirectoryEntry) -> Result<Annotations> {
         record: entry.name.clone(),
         why: "it has another form, or is damaged: restore it from a backup".into(),
     })
+}
+
+/// The octets that a record counts. One without entries is stored, too.
+fn octets_of(entry: &DirectoryEntry) -> usize {
+    entry.name.len() + entry.value.len()
 }
 
 /// The object to which a record belongs; `None` for the one that counts.
@@ -242,16 +247,51 @@ impl Metadata {
         if after <= before {
             return Ok(());
         }
+        if after > MAILBOX_ANNOTATION_BYTES_MAX {
+            return Err(AnnotationError::TooMany);
+        }
         let mut all = after - before;
         scan(self.records.engine(), account, |_, entry| {
-            all += entry.value.len();
+            all += octets_of(entry);
             Ok(())
         })
         .await?;
-        if after > MAILBOX_ANNOTATION_BYTES_MAX || all > ACCOUNT_ANNOTATION_BYTES_MAX {
+        let over = all.saturating_sub(ACCOUNT_ANNOTATION_BYTES_MAX);
+        if over > 0 && self.forget_lost(account, over).await? < over {
             return Err(AnnotationError::TooMany);
         }
         Ok(())
+    }
+
+    /// Removes records of mailboxes that do not exist any more, until they had as many octets as
+    /// wanted. An account has annotations of mailboxes of others, and these are deleted by their
+    /// owners. Returns the octets.
+    async fn forget_lost(&self, account: AccountId, wanted: usize) -> Result<usize> {
+        let (engine, mut freed) = (self.records.engine(), 0);
+        let mut pages = DirectoryPages::new(engine, prefix(account), PAGE);
+        while freed < wanted
+            && let Some(page) = pages.next().await?
+        {
+            let (mut ids, mut entries) = (Vec::with_capacity(page.len()), Vec::with_capacity(page.len()));
+            for entry in page {
+                if let Some(Annotated::Mailbox(mailbox)) = annotated(account, &entry.name) {
+                    ids.push(mailbox);
+                    entries.push(entry);
+                }
+            }
+            let there = engine.counts(&ids).await?;
+            for (entry, there) in entries.into_iter().zip(there) {
+                let octets = octets_of(&entry);
+                if there.is_none()
+                    && self.records.put(entry.name, entry.version, None).await? == CommitOutcome::Done
+                {
+                    freed += octets;
+                }
+            }
+            // An engine that answers at once would never let another task in.
+            tokio::task::yield_now().await;
+        }
+        Ok(freed)
     }
 
     /// Gives a mailbox the annotations of another one, as far as there is room: RFC 5464 §4.1 for

@@ -121,6 +121,45 @@ async fn limits_are_kept_and_nothing_of_a_refused_change_is_done() {
     directory.metadata().set(account, of(full), &[("/private/0", longest)]).await.unwrap();
 }
 
+/// What an account had set in mailboxes of others counted for ever after these were deleted.
+#[tokio::test]
+async fn annotations_of_removed_mailboxes_make_room_for_others() {
+    let (records, directory) = directory();
+    let account = AccountId(Id::new(7, 7));
+    let changes = [("/private/0", value(&"x".repeat(ANNOTATION_BYTES_MAX)))];
+    let mut full = 1;
+    while directory.metadata().set(account, of(full), &changes).await.is_ok() {
+        full += 1;
+        assert!(full < 100, "an account has no limit");
+    }
+    records.remove_mailbox(mailbox(2));
+    directory.metadata().set(account, of(full), &changes).await.unwrap();
+    for (n, is_empty) in [(1, false), (2, true), (3, false), (full, false)] {
+        assert_eq!(directory.metadata().get(account, of(n)).await.unwrap().is_empty(), is_empty, "{n}");
+    }
+    let refused = directory.metadata().set(account, of(full + 1), &changes).await;
+    assert!(matches!(refused, Err(AnnotationError::TooMany)));
+}
+
+/// An emptied record counted one octet, so an account could have millions.
+#[tokio::test]
+async fn records_count_with_their_names() {
+    const RECORDS: u64 = 1000;
+    let (records, directory) = directory();
+    let account = AccountId(Id::new(7, 7));
+    let name_len = key(account, of(0)).len();
+    let len = ACCOUNT_ANNOTATION_BYTES_MAX / RECORDS as usize - name_len;
+    for n in 0..RECORDS {
+        records.put(&key(account, of(n)), Bytes::from(vec![0; len]));
+    }
+    let set = async |text: &str| {
+        directory.metadata().set(account, of(RECORDS), &[("/private/0", value(text))]).await
+    };
+    let refused = set(&"x".repeat(RECORDS as usize)).await;
+    assert!(matches!(refused, Err(AnnotationError::TooMany)));
+    set("x").await.unwrap();
+}
+
 #[tokio::test]
 async fn they_go_with_their_mailbox_and_with_their_account() {
     let (records, directory) = directory();

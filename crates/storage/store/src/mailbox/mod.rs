@@ -347,6 +347,19 @@ impl Destination {
         self
     }
 
+    /// Lets each change hold another permit until it has ended, beside the one that it holds.
+    #[must_use]
+    pub fn holding(mut self, more: Option<HeldPermit>) -> Self {
+        if let Some(more) = more {
+            let held: HeldPermit = match self.requester.held.take() {
+                Some(held) => Arc::new((held, more)),
+                None => more,
+            };
+            self.requester.held = Some(held);
+        }
+        self
+    }
+
     pub(crate) fn of(state: Arc<MailboxState>) -> Self {
         Self { state, carried: CarriedFlags::ALL, requester: Requester::default() }
     }

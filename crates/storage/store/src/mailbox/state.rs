@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use posthaste_mail_model::{AccountId, MailboxId, Uid};
+use posthaste_mail_model::{AccountId, MailboxId, ModSeq, Uid};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -26,7 +26,7 @@ use crate::context::Context;
 use crate::counted_in::CountedIn;
 use crate::engine::Epoch;
 use crate::error::Result;
-use crate::head::MailboxHead;
+use crate::head::{Counts, MailboxHead};
 use crate::offload::Place;
 use crate::open_views::{CountedRows, RowsFor};
 use crate::view::View;
@@ -225,6 +225,15 @@ impl MailboxState {
         let mut head = self.base()?.head().clone();
         head.first_recent = self.recent_watermark(head.first_recent);
         Some(head)
+    }
+
+    /// The mod-sequence and the counts of the newest head known; `None` if none was read yet.
+    pub fn counts(&self) -> Option<(ModSeq, Counts)> {
+        let brief = |head: &MailboxHead| (head.modseq, head.counts);
+        match self.published.get() {
+            Some(published) => Some(brief(published.view.load().head())),
+            None => self.head.lock().as_ref().map(brief),
+        }
     }
 
     /// The rows, if they are known.

@@ -251,7 +251,7 @@ impl Store {
 }
 
 /// Whether the list is read and copied on another thread: 1,000 entries take some 2 ms.
-fn is_long(entries: usize) -> bool {
+pub(super) fn is_long(entries: usize) -> bool {
     is_large(entries as u64 * ENTRY_MESSAGES)
 }
 

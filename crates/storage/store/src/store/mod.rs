@@ -200,9 +200,14 @@ impl Store {
         self.shared.mailboxes.lock().peek(&id).cloned()
     }
 
+    /// The state of a mailbox, if it is cached and known to be the newest.
+    fn known(&self, id: MailboxId, epoch: Epoch) -> Option<Arc<MailboxState>> {
+        self.cached(id).filter(|mailbox| mailbox.is_checked(epoch) && !mailbox.is_deleted())
+    }
+
     /// The head of a mailbox, if it is cached and known to be the newest.
     fn known_head(&self, id: MailboxId, epoch: Epoch) -> Option<MailboxHead> {
-        self.cached(id).filter(|mailbox| mailbox.is_checked(epoch) && !mailbox.is_deleted())?.head()
+        self.known(id, epoch)?.head()
     }
 
     /// The heads of mailboxes, in the order of the ids, without loading any; `None` for one that

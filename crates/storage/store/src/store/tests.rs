@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context as TaskContext, Waker};
 
 use posthaste_mail_model::{MailboxName, NumSet};
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::error::StoreError;
@@ -65,6 +66,70 @@ async fn many_mailboxes_are_counted_on_another_thread() {
         let messages: Vec<_> = counts.iter().map(|counts| counts.map(|counts| counts.messages)).collect();
         assert_eq!(messages, [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5), Some(6), Some(7), None]);
     }
+}
+
+/// An engine whose next reading of heads waits for the test.
+struct PausedHeads {
+    inner: MemoryEngine,
+    pause: Mutex<Option<oneshot::Receiver<()>>>,
+}
+
+#[async_trait::async_trait]
+impl Layer for PausedHeads {
+    type Inner = MemoryEngine;
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+    async fn heads(&self, mailboxes: &[MailboxId]) -> Result<Vec<Option<MailboxHead>>> {
+        let pause = self.pause.lock().take();
+        if let Some(pause) = pause {
+            pause.await.unwrap();
+        }
+        self.inner.heads(mailboxes).await
+    }
+}
+
+/// The target was counted before it had them, and the source when it had them no more. So a quota
+/// admitted mail over its limit.
+#[tokio::test]
+async fn messages_that_move_while_mailboxes_are_counted_are_counted() {
+    let engine = Arc::new(PausedHeads { inner: MemoryEngine::new(), pause: Mutex::default() });
+    let node = || Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let (filled, store, account) = (node(), node(), AccountId(new_id()));
+    let from = filled.create(account, &name("from"), None).await.unwrap().id;
+    let to = filled.create(account, &name("to"), None).await.unwrap().id;
+    append(&filled, from, 3).await;
+    let target = store.open(to).await.unwrap();
+    let (go, pause) = oneshot::channel();
+    *engine.pause.lock() = Some(pause);
+    let both = [to, from];
+    let mut counting = Box::pin(store.counts(account, &both));
+    assert!(counting.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    let source = store.open(from).await.unwrap();
+    let view = source.view();
+    source.move_to(&view.uids_of_seqs(&view.all()), &target.destination()).await.unwrap();
+    go.send(()).unwrap();
+    let counts = counting.await.unwrap();
+    assert_eq!(counts.into_iter().flatten().map(|counts| counts.messages).sum::<u32>(), 3);
+}
+
+/// Ten thousand names of 1,000 octets were made and looked up in one poll.
+#[tokio::test]
+async fn many_mailboxes_are_renamed_on_another_thread() {
+    let (store, account) = store();
+    for n in 0..20 {
+        store.create(account, &name(&format!("a/{n}")), None).await.unwrap();
+    }
+    store.create(account, &name("b"), None).await.unwrap();
+    let (from, to) = (name("a"), name("b"));
+    let held = store.context().large_permits.acquire_all();
+    let mut renaming = Box::pin(store.rename(account, &from, &to));
+    assert!(renaming.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    drop(held);
+    assert!(matches!(renaming.await, Err(StoreError::NameTaken)));
+    store.rename(account, &from, &name("c")).await.unwrap();
+    let names = names(&store, account).await;
+    assert!(names.len() == 22 && names.contains(&"c/7".to_owned()), "{names:?}");
 }
 
 #[tokio::test]

@@ -259,3 +259,25 @@ async fn a_change_holds_its_permit_until_it_has_ended() {
     }
     assert_eq!(source.view().exists(), 0);
 }
+
+/// A session that was ended gave back the memory and the quota of a message that was then stored.
+#[tokio::test]
+async fn an_append_holds_all_its_permits_until_it_has_ended() {
+    let engine = Gated::new(0);
+    let store = Store::new(Arc::clone(&engine) as Arc<dyn Engine>, StoreOptions::default());
+    let target = mailbox(&store).await;
+    let permits = [Arc::new(()), Arc::new(())];
+    let held = |permit: &Arc<()>| -> Option<HeldPermit> { Some(Arc::<()>::clone(permit)) };
+    {
+        let destination = target.destination().with_permit(held(&permits[0]));
+        let holding = destination.holding(held(&permits[1])).holding(None);
+        let mut work = pin!(holding.append(vec![message(1, &[])]));
+        assert!(work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+    }
+    assert!(permits.iter().all(|permit| Arc::strong_count(permit) == 2), "its commit waits");
+    engine.gate.add_permits(1);
+    while permits.iter().any(|permit| Arc::strong_count(permit) > 1) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(target.view().exists(), 1);
+}
