@@ -48,6 +48,7 @@ fn messages() -> Vec<(&'static str, Vec<u8>)> {
         ("a field that nearly matches", format!("A: x{}\r\n\r\nx\r\n", "abdc".repeat(2_000)).into_bytes()),
         ("a field that matches", format!("A: xa{}abababx\r\n\r\nx\r\n", "abdc".repeat(38)).into_bytes()),
         ("a header at its bound", format!("A: {}\r\n\r\nx\r\n", "b".repeat(1_000_000)).into_bytes()),
+        ("a long parameter", format!("A: x; n={}\r\n\r\nx\r\n", "b".repeat(500_000)).into_bytes()),
         ("many small parts", {
             let parts = "--b\r\n\r\nx\r\n".repeat(5_000);
             format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{parts}").into_bytes()
@@ -74,7 +75,21 @@ fn scripts() -> Vec<String> {
     let left_out = "addheader \"Return-Path\" \"x\";".repeat(190);
     let (long, value) = ("b".repeat(200_000), "${a}".repeat(7));
     let variables: String = (0..200).map(|n| format!("set \"v{n}\" \"{value}\";")).collect();
+    let made = vec![format!("\"{}\"", "${a}".repeat(4)); 300].join(",");
+    let stars = "*".repeat(32 * 1024);
+    let one = format!("if header :matches \"a\" \"${{b}}{stars}\" {{ discard; }}");
+    let params = format!("header :mime :param [{}\"n\"] \"a\" \"x\"", "\"n\",".repeat(100));
     vec![
+        format!(
+            "require \"variables\"; set \"a\" \"{}\"; if header :matches \"a\" [{made}] {{ discard; }}",
+            "*b".repeat(4_000)
+        ),
+        format!("require \"variables\"; {one}"),
+        format!(
+            "require [\"enotify\", \"variables\"]; set \"a\" \"{}\"; notify :options [{made}] \"mailto:a@b.c\";",
+            "y".repeat(8_000)
+        ),
+        format!("require \"mime\"; if {params} {{ discard; }}"),
         format!("require [\"editheader\", \"fileinto\", \"copy\"]; {versions}"),
         format!("require [\"foreverypart\", \"editheader\"]; foreverypart {{ {left_out} }}"),
         format!(

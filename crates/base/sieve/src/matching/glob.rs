@@ -52,7 +52,8 @@ impl Unit {
 impl Glob {
     /// Compiles a pattern. Each literal character goes through `fold`, as the texts will.
     pub(crate) fn new(pattern: &str, fold: impl Fn(&str) -> String) -> Self {
-        let mut segments = Vec::new();
+        // A list that grows would take three times as much meanwhile.
+        let mut segments = Vec::with_capacity(pattern.matches('*').count() + 1);
         let mut units: Vec<Unit> = Vec::new();
         let mut literal = String::new();
         let flush = |literal: &mut String, units: &mut Vec<Unit>| {

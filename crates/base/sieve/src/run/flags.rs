@@ -6,12 +6,12 @@ const FLAG_LEN_MAX: usize = 200;
 /// Most flags of a list. A mailbox has 59 keywords.
 const FLAGS_MAX: usize = 100;
 
-/// The work of adding or removing the flags of a string, in parts of a step: each flag is compared
-/// with those of the list.
+/// The work of adding or removing the flags of a string, in parts of a step: each octet may be
+/// compared with one of each flag of the list.
 pub(crate) fn work(list: &[String], text: &str) -> u64 {
     let flags = text.split_ascii_whitespace().count();
     let compared = list.len().saturating_add(flags).min(FLAGS_MAX.max(list.len()));
-    text.len().saturating_add(flags.saturating_mul(compared)) as u64
+    text.len().saturating_mul(1 + compared) as u64
 }
 
 /// Adds the flags of a string, separated by white space. Invalid flags are skipped, and a flag

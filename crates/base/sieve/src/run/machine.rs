@@ -17,9 +17,15 @@ use crate::text::{Piece, Text, Variable};
 /// Steps of a question to the world around a message for which it may read from a disk.
 const READ_STEPS: u64 = 64;
 
+/// Parts of a step that it takes to find a variable, also an empty one.
+const LOOK_UP_WORK: u64 = 8;
+
 /// Bytes of the values of all variables together, also in the scripts that include this one: as
-/// many as one script can have.
+/// many as 256 variables can have.
 const VARIABLES_BYTES_MAX: usize = 2 << 20;
+
+/// Bytes of the strings of a list that an action or a test has as a whole: as many as a script has.
+const LIST_BYTES_MAX: usize = 1 << 20;
 
 /// The state of a run.
 pub(crate) struct Machine<'r> {
@@ -94,6 +100,7 @@ impl<'r> Machine<'r> {
         };
         let mut made = String::new();
         for piece in pieces {
+            self.work(LOOK_UP_WORK)?;
             made.push_str(match piece {
                 Piece::Literal(literal) => literal,
                 Piece::Variable(variable) => self.variable(variable),
@@ -110,7 +117,18 @@ impl<'r> Machine<'r> {
 
     pub(crate) fn texts(&self, texts: &[Text]) -> Result<Vec<String>, Fault> {
         self.step(texts.len() as u64)?;
-        texts.iter().map(|text| self.text(text).map(Cow::into_owned)).collect()
+        let (mut made, mut bytes) = (Vec::with_capacity(texts.len()), 0);
+        for text in texts {
+            let text = self.text(text)?.into_owned();
+            bytes += text.len();
+            if bytes > LIST_BYTES_MAX {
+                return Err(Fault(format!(
+                    "the strings of a list are longer than {LIST_BYTES_MAX} bytes together"
+                )));
+            }
+            made.push(text);
+        }
+        Ok(made)
     }
 
     pub(crate) fn optional(&self, text: Option<&Text>) -> Result<Option<String>, Fault> {
@@ -119,7 +137,7 @@ impl<'r> Machine<'r> {
 
     /// Adds the flags of a string to a list.
     pub(crate) fn add_flags(&self, list: &mut Vec<String>, text: &str) -> Result<(), Fault> {
-        self.work(flags::work(list, text))?;
+        self.work(LOOK_UP_WORK.saturating_add(flags::work(list, text)))?;
         flags::add(list, text);
         Ok(())
     }

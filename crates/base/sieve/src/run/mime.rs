@@ -27,10 +27,10 @@ pub(crate) fn parts_from(message: &Message<'_>, root: PartIndex) -> Vec<PartInde
     found
 }
 
-/// The value of a field for `:mime`: nothing, a word of it, or parameters.
-pub(crate) fn value_of(raw: &[u8], option: &MimeOption, params: &[String]) -> Vec<String> {
+/// The word of a field that `:mime` means; `None` if it means none.
+pub(crate) fn word_of(raw: &[u8], option: &MimeOption) -> Option<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let Some(parsed) = Disposition::parse(raw) else { return Vec::new() };
+    let parsed = Disposition::parse(raw)?;
     // `type/subtype` for Content-Type, one word for other fields (RFC 5703 §4.2).
     let after = memchr::memchr(b';', raw).map_or(raw, |at| raw.in_bounds(..at));
     let subtype = match memchr::memchr(b'/', after) {
@@ -38,12 +38,11 @@ pub(crate) fn value_of(raw: &[u8], option: &MimeOption, params: &[String]) -> Ve
         None => String::new(),
     };
     match option {
-        MimeOption::Whole => Vec::new(),
-        MimeOption::Type => vec![text(&parsed.kind)],
-        MimeOption::Subtype => vec![subtype],
-        MimeOption::ContentType if subtype.is_empty() => vec![text(&parsed.kind)],
-        MimeOption::ContentType => vec![format!("{}/{subtype}", text(&parsed.kind))],
-        MimeOption::Param(_) => params.iter().filter_map(|name| parsed.params.decoded(name)).collect(),
+        MimeOption::Whole | MimeOption::Param(_) => None,
+        MimeOption::Type => Some(text(&parsed.kind)),
+        MimeOption::Subtype => Some(subtype),
+        MimeOption::ContentType if subtype.is_empty() => Some(text(&parsed.kind)),
+        MimeOption::ContentType => Some(format!("{}/{subtype}", text(&parsed.kind))),
     }
 }
 

@@ -7,8 +7,7 @@ use crate::run::fault::Fault;
 
 /// Most notes of a run: a person reads them. A loop may leave out a million actions.
 const NOTES_MAX: usize = 64;
-/// Bytes of the texts of all actions together. One action has less: its texts are in the script,
-/// or each has at most 64 KiB.
+/// Bytes of the texts of all actions together: a hundred times those of a long reply.
 const TEXTS_BYTES_MAX: usize = 1 << 20;
 
 /// The actions so far.

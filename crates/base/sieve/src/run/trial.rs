@@ -10,6 +10,13 @@ use crate::run::machine::Machine;
 /// Bytes that the match variables take together. A header has less.
 const MATCHED_BYTES_MAX: usize = 1 << 20;
 
+/// Keys of a test that have variables in them, and their bytes. They are compiled and in memory
+/// together, and a byte may take seventy. Four of the longest variables fit.
+const MADE_MAX: usize = 1024;
+const MADE_BYTES_MAX: usize = 32 * 1024;
+/// Regular expressions among them: each takes up to 256 KiB.
+const MADE_REGEXES_MAX: usize = 8;
+
 /// The keys of a test, ready, and the result.
 pub(crate) struct Trial<'t> {
     matcher: Matcher,
@@ -28,17 +35,27 @@ impl<'t> Trial<'t> {
         // A long list costs its walk, even if there is nothing to compare it with.
         machine.step(1 + keys.0.len() as u64 / 8)?;
         let mut patterns = Vec::with_capacity(keys.0.len());
+        let is_regex = matcher.kind == MatchKind::Regex;
+        let most = if is_regex { MADE_REGEXES_MAX } else { MADE_MAX };
+        let (mut made, mut bytes) = (0, 0);
         for key in &keys.0 {
             patterns.push(match key {
                 Key::Ready(pattern) => Cow::Borrowed(pattern),
                 Key::Later(text) => {
                     let text = machine.text(text)?;
+                    made += 1;
+                    bytes += text.len();
+                    if made > most || bytes > MADE_BYTES_MAX {
+                        return Err(Fault(format!(
+                            "a test has more than {most} keys with variables, or they are longer than {MADE_BYTES_MAX} bytes together"
+                        )));
+                    }
                     // An expression is compiled, which takes up to a millisecond: two hundred of
                     // them reach the limit of a run.
-                    machine.step(if matcher.kind == MatchKind::Regex { 5000 } else { 1 })?;
-                    let made =
+                    machine.step(if is_regex { 5000 } else { 1 })?;
+                    let pattern =
                         Pattern::new(matcher.kind, matcher.comparator, &text, machine.limits.regex_bytes_max);
-                    Cow::Owned(made.map_err(|error| Fault(error.0))?)
+                    Cow::Owned(pattern.map_err(|error| Fault(error.0))?)
                 }
             });
         }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use posthaste_mime_summary::{InBounds, decode_words};
+use posthaste_mime_summary::{Disposition, InBounds, decode_words};
 
 use crate::address;
 use crate::check::is_address_field;
@@ -11,7 +11,7 @@ use crate::compiled::{AddressPart, EnvelopePart, Index, Mime, MimeOption, Subjec
 use crate::date::{self, Moment};
 use crate::run::fault::Fault;
 use crate::run::machine::Machine;
-use crate::run::mime::{content_of, is_content, parts_from, value_of};
+use crate::run::mime::{content_of, is_content, parts_from, word_of};
 
 /// Takes one value. Returns whether that is enough.
 pub(crate) type Sink<'s> = dyn FnMut(&str) -> Result<bool, Fault> + 's;
@@ -180,12 +180,38 @@ fn header(
                     return Ok(true);
                 }
             }
-            Some(option) => {
-                let found = value_of(raw, option, &params);
-                if each(found.iter().map(String::as_str), sink)? {
+            Some(MimeOption::Param(_)) => {
+                if parameters(machine, raw, &params, sink)? {
                     return Ok(true);
                 }
             }
+            Some(option) => {
+                if let Some(word) = word_of(raw, option)
+                    && sink(&word)?
+                {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Parameters of a field. A list may name one of them again and again, and it may be as long as the
+/// header: one is in memory at a time.
+fn parameters(
+    machine: &Machine<'_>,
+    raw: &[u8],
+    names: &[String],
+    sink: &mut Sink<'_>,
+) -> Result<bool, Fault> {
+    let Some(parsed) = Disposition::parse(raw) else { return Ok(false) };
+    for name in names {
+        machine.step_bytes(raw.len() as u64)?;
+        if let Some(value) = parsed.params.decoded(name)
+            && sink(&value)?
+        {
+            return Ok(true);
         }
     }
     Ok(false)
@@ -223,6 +249,7 @@ fn envelope(
 ) -> Result<bool, Fault> {
     let context = machine.context;
     for wanted in parts {
+        machine.step(1)?;
         let path = match wanted {
             EnvelopePart::From => context.envelope_from(),
             EnvelopePart::To => context.envelope_to(),

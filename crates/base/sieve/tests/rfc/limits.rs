@@ -161,6 +161,51 @@ fn long_texts_are_counted_wherever_they_are_read() {
     assert!(outcome.error.is_none() && outcome.steps < 20, "{}", outcome.steps);
 }
 
+/// What a list names may be empty, the same again and again, or hard to tell apart.
+#[test]
+fn long_lists_are_counted_whatever_they_name() {
+    let parts =
+        format!("Content-Type: multipart/mixed; boundary=b\r\n\r\n{}", "--b\r\n\r\nx\r\n".repeat(1_000));
+    let in_a_loop = |needs: &str, command: &str| {
+        format!("require [\"foreverypart\", {needs}]; foreverypart {{ {command} }}")
+    };
+    let empty = format!("set \"b\" \"{}\";", "${a}".repeat(10_000));
+    let names = format!("if hasflag [{}\"a\"] \"x\" {{}}", "\"a\",".repeat(10_000));
+    let envelope = format!("if envelope :detail [{}\"from\"] \"x\" {{}}", "\"from\",".repeat(1_000));
+    let flags: String = (100..200).map(|n| format!("{}{n} ", "f".repeat(190))).collect();
+    let field = format!("A: x; b={}\r\n\r\n", "c".repeat(500_000));
+    let absent = format!("if header :mime :param [{}\"y\"] \"a\" \"x\" {{}}", "\"y\",".repeat(200));
+    for (script, message) in [
+        (in_a_loop("\"variables\"", &empty), &parts),
+        (in_a_loop("\"imap4flags\", \"variables\"", &names), &parts),
+        (in_a_loop("\"envelope\", \"subaddress\"", &envelope), &parts),
+        (in_a_loop("\"imap4flags\"", &format!("addflag \"{flags}\";")), &parts),
+        (format!("require \"mime\"; {absent}"), &field),
+    ] {
+        let outcome = run(Limits::default(), &script, message);
+        assert_eq!(words(&outcome), ["implicit keep"]);
+        assert!(outcome.error.is_some_and(|error| error.message.contains("steps")), "{script:.90}");
+    }
+}
+
+/// Keys with variables are compiled when a test runs, and are in memory together.
+#[test]
+fn keys_with_variables_are_bounded() {
+    let fault = |matching: &str, value: &str, count: usize| {
+        let keys = vec!["\"${a}\""; count].join(",");
+        let script = format!(
+            "require [\"regex\", \"variables\"]; set \"a\" \"{value}\"; if header {matching} \"subject\" [{keys}] {{}}"
+        );
+        run(Limits::default(), &script, MESSAGE).error.map(|error| error.message)
+    };
+    let long = "y".repeat(8_000);
+    for (matching, value, most) in [(":regex", "y", 8), (":is", "y", 1_024), (":matches", long.as_str(), 4)] {
+        assert_eq!(fault(matching, value, most), None);
+        let refused = fault(matching, value, most + 1).unwrap();
+        assert!(refused.contains("keys with variables"), "{matching}: {refused}");
+    }
+}
+
 /// A loop may leave out a million actions, and an answer may quote a field of 1 MiB.
 #[test]
 fn notes_and_quoted_fields_are_bounded() {

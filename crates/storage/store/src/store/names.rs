@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use posthaste_mail_model::{AccountId, MailboxId, MailboxName, ModSeq};
+use tokio::time::Instant;
 
 use super::lists::{InboxMove, is_long};
 use super::{ListDraft, Store};
+use crate::backoff::Backoff;
 use crate::error::{Result, StoreError};
 use crate::list::{MailboxEntry, MailboxList, SpecialUse};
 use crate::mailbox::Moved;
@@ -103,20 +105,24 @@ impl Store {
         if to.is_below(from) {
             return Err(StoreError::Refused("a mailbox cannot be moved below itself"));
         }
-        let list = self.list(account).await?;
-        let mut prepared = Some((list.version, self.renamed(&list, from, to).await?));
-        self.change_list(account, |list, draft| {
-            permit(list, draft)?;
-            // Others may have changed the list meanwhile.
-            let entries = match prepared.take().filter(|(version, _)| *version == list.version) {
-                Some((_, entries)) => entries,
-                None => renamed(list, from, to),
-            };
-            entries?.into_iter().for_each(|entry| draft.upsert(entry));
-            self.draft_parents(list, draft, to)
-        })
-        .await?;
-        Ok(None)
+        let mut backoff = Backoff::of_command(Instant::now());
+        loop {
+            let list = self.list(account).await?;
+            let mut entries = Some(self.renamed(&list, from, to).await?);
+            let renaming = self.change_list(account, |newest, draft| {
+                permit(newest, draft)?;
+                // Others may have changed the list meanwhile. An empty draft changes nothing.
+                let Some(entries) = entries.take().filter(|_| newest.version == list.version) else {
+                    return Ok(false);
+                };
+                entries?.into_iter().for_each(|entry| draft.upsert(entry));
+                self.draft_parents(newest, draft, to).map(|()| true)
+            });
+            if renaming.await? {
+                return Ok(None);
+            }
+            backoff.pause(self.context()).await?;
+        }
     }
 
     /// The entries that get other names. Those of a long list are made on another thread: ten

@@ -132,6 +132,29 @@ async fn many_mailboxes_are_renamed_on_another_thread() {
     assert!(names.len() == 22 && names.contains(&"c/7".to_owned()), "{names:?}");
 }
 
+/// The names were made for a list that others have changed since.
+#[tokio::test]
+async fn mailboxes_that_come_meanwhile_are_renamed_with_the_others() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let node = || Store::new(Arc::clone(&engine), StoreOptions::default());
+    let (store, other, account) = (node(), node(), AccountId(new_id()));
+    for n in 0..20 {
+        store.create(account, &name(&format!("a/{n}")), None).await.unwrap();
+    }
+    let (from, to) = (name("a"), name("b"));
+    for round in ["first", "second"] {
+        let held = store.context().large_permits.acquire_all();
+        let mut renaming = Box::pin(store.rename(account, &from, &to));
+        assert!(renaming.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())).is_pending());
+        other.create(account, &name(&format!("a/{round}")), None).await.unwrap();
+        drop(held);
+        renaming.await.unwrap();
+        let names = names(&store, account).await;
+        assert!(names.contains(&format!("b/{round}")) && !names.contains(&format!("a/{round}")), "{names:?}");
+        store.rename(account, &to, &from).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn create_makes_the_levels_above() {
     let (store, account) = store();
