@@ -99,9 +99,11 @@ fn words(one: &AppPassword, services: &[&str], used: Option<u64>) -> String {
     text + &used.map_or("; never used".to_owned(), |used| format!("; last used {}", day(used)))
 }
 
-/// A day, as `2026-11-24`.
+/// A day, as `2026-11-24`. All after the year 9999 are its last one: no later one can be printed.
 fn day(seconds: u64) -> String {
-    let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string();
+    const LAST: u64 = 253_402_300_799;
+    let at = UNIX_EPOCH + Duration::from_secs(seconds.min(LAST));
+    let text = humantime::format_rfc3339_seconds(at).to_string();
     text.split('T').next().unwrap_or_default().to_owned()
 }
 
@@ -115,5 +117,17 @@ const fn service(given: cli::Scope) -> Service {
         cli::Scope::Pop3 => Service::Pop3,
         cli::Scope::Submission => Service::Submission,
         cli::Scope::Sieve => Service::Sieve,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_second_has_a_day() {
+        let seconds = [0, 1_795_000_000, 253_402_300_799, 253_402_300_800, u64::MAX];
+        let days = ["1970-01-01", "2026-11-18", "9999-12-31", "9999-12-31", "9999-12-31"];
+        assert_eq!(seconds.map(day), days);
     }
 }

@@ -16,6 +16,7 @@ use crate::cli;
 use crate::command::serve;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::for_terminal;
 use crate::open::{self, Opened};
 
 /// Domains read at a time when listing.
@@ -146,19 +147,30 @@ async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
     let mut failing = 0;
     for record in records {
         let finding = record.check(dns.resolver()).await;
-        let name = &record.name;
-        match &finding {
-            Finding::Right => println!("right    {name} {}", record.content()),
-            Finding::Missing => println!("missing  {name} {}", record.content()),
-            Finding::Unknown(why) => println!("unknown  {name} {}\n         {why}", record.content()),
-            Finding::Differs(there) => {
-                println!("differs  {name}\n  wanted {}", record.content());
-                there.iter().for_each(|one| println!("  there  {one}"));
-            }
-        }
+        println!("{}", shown(record, &finding));
         failing += usize::from(record.fails_with(&finding));
     }
     Ok(failing)
+}
+
+/// The state of a record, in lines.
+fn shown(record: &Record, finding: &Finding) -> String {
+    let (name, content) = (&record.name, record.content());
+    match finding {
+        Finding::Right => format!("right    {name} {content}"),
+        Finding::Missing => format!("missing  {name} {content}"),
+        Finding::Unknown(why) => format!("unknown  {name} {content}\n         {}", in_line(why)),
+        Finding::Differs(there) => {
+            let begin = format!("differs  {name}\n  wanted {content}");
+            there.iter().fold(begin, |lines, one| lines + "\n  there  " + &in_line(one))
+        }
+    }
+}
+
+/// A text of another host for a terminal, in one line. Whoever has the domain's name servers writes
+/// it.
+fn in_line(text: &str) -> String {
+    for_terminal(&text.replace(['\n', '\t'], " "))
 }
 
 /// Fetches the policy as others do, and prints the result.
@@ -168,7 +180,7 @@ async fn compare_policy(config: &Config, domain: &str, policy: &Published) -> Re
     match config.relay.tls()?.fetch_policy(&dns, domain, config.relay.sts_port).await {
         Ok(text) if text == policy.text() => println!("right    {page}"),
         Ok(text) => println!("differs  {page}\n  wanted {:?}\n  there  {text:?}", policy.text()),
-        Err(why) => println!("unknown  {page}\n         {why}"),
+        Err(why) => println!("unknown  {page}\n         {}", in_line(&why)),
     }
     Ok(())
 }
@@ -269,4 +281,25 @@ async fn remove(opened: &Opened, keys: DomainKeys, yes: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The domain may be a customer's, and its name servers too.
+    #[test]
+    fn what_is_in_dns_controls_no_terminal() {
+        let keys = DomainKeys::new("example.org");
+        let all = records(&keys, &[KeyState::Signing], "mail.example.org", None);
+        let spf = all.iter().find(|record| record.content().starts_with("TXT v=spf1")).unwrap();
+        let there = vec!["v=spf1 \u{1b}[2J\nright    x\u{9b}1A".to_owned(), "v=spf1 ü".to_owned()];
+        assert_eq!(
+            shown(spf, &Finding::Differs(there)),
+            "differs  example.org\n  wanted TXT v=spf1 mx -all\n  there  v=spf1 \\u{1b}[2J right    x\\u{9b}1A\n  \
+             there  v=spf1 ü"
+        );
+        let unknown = shown(spf, &Finding::Unknown("no\r\nanswer".to_owned()));
+        assert_eq!(unknown, "unknown  example.org TXT v=spf1 mx -all\n         no\\r answer");
+    }
 }

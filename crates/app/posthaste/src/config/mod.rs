@@ -34,6 +34,8 @@ mod sieve;
 mod tls;
 #[path = "values.rs"]
 mod values;
+#[path = "waiting.rs"]
+mod waiting;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -265,49 +267,6 @@ impl Config {
         masked_text(&format!("{self:#?}"))
     }
 
-    /// Settings that a server reads only when it starts, and that differ from those of its start.
-    pub fn keys_that_wait(&self, started: &Self) -> Vec<&'static str> {
-        let (limits, had) = (&self.limits, &started.limits);
-        let all = [
-            ("data", self.data != started.data),
-            ("engine", self.engine != started.engine),
-            ("bodies", self.bodies != started.bodies),
-            ("user, group", (&self.user, &self.group) != (&started.user, &started.group)),
-            ("s3", self.s3 != started.s3),
-            (
-                "login.argon2_memory, login.argon2_passes, login.scram_iterations, login.scram_sha1",
-                self.login.policy() != started.login.policy(),
-            ),
-            ("listen.metrics", self.listen.metrics != started.listen.metrics),
-            ("relay", self.relay != started.relay),
-            ("reports", self.reports != started.reports),
-            ("retention", self.retention != started.retention),
-            ("limits.memory", limits.memory != had.memory),
-            ("limits.incoming_bytes", limits.incoming_bytes != had.incoming_bytes),
-            ("limits.reading_bytes", limits.reading_bytes != had.reading_bytes),
-            ("limits.summary_bytes", limits.summary_bytes != had.summary_bytes),
-            ("limits.account_size", limits.account_size != had.account_size),
-            ("listen.lmtp_socket_mode", self.listen.lmtp_socket_mode != started.listen.lmtp_socket_mode),
-            ("listen.lmtp_socket_group", self.listen.lmtp_socket_group != started.listen.lmtp_socket_group),
-            ("limits.account_messages", limits.account_messages != had.account_messages),
-            ("limits.folder_messages_warn", limits.folder_messages_warn != had.folder_messages_warn),
-            ("limits.folder_messages_max", limits.folder_messages_max != had.folder_messages_max),
-            ("limits.shutdown_timeout", limits.shutdown_timeout != had.shutdown_timeout),
-            ("search.index", self.search.index != started.search.index),
-            ("store.cache", self.store.cache != started.store.cache),
-            ("store.index_map", self.store.index_map != started.store.index_map),
-            (
-                "store.format, store.keep_original",
-                self.store.format_settings() != started.store.format_settings(),
-            ),
-            ("store.precompute", self.store.precompute != started.store.precompute),
-            ("store.compress", self.store.compress != started.store.compress),
-            ("log.format", self.log.format != started.log.format),
-            ("log.long_polls", self.log.long_polls != started.log.long_polls),
-        ];
-        all.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
-    }
-
     /// The address that is configured for mail to a postmaster whose address nobody has.
     pub fn postmaster(&self) -> Option<String> {
         let name = Some(&self.postmaster).filter(|name| !name.is_empty())?;
@@ -503,23 +462,6 @@ mod tests {
         let config = parse("[limits]\nconnections = 7").unwrap();
         let limits = config.limits;
         assert_eq!((limits.connections, limits.connections_per_address), (Auto::Is(7), Auto::Auto));
-    }
-
-    #[test]
-    fn settings_that_need_a_restart_are_named() {
-        let running = parse("").unwrap();
-        assert!(parse("[limits]\nconnections = 7").unwrap().keys_that_wait(&running).is_empty());
-        let next = parse("data = \"d\"\n[log]\nformat = \"json\"").unwrap();
-        assert_eq!(next.keys_that_wait(&running), ["data", "log.format"]);
-        for (setting, named) in [
-            ("format = \"mime\"", "store.format, store.keep_original"),
-            ("keep_original = true", "store.format, store.keep_original"),
-            ("precompute = \"never\"", "store.precompute"),
-            ("compress = \"zstd\"", "store.compress"),
-        ] {
-            let next = parse(&format!("[store]\n{setting}")).unwrap();
-            assert_eq!(next.keys_that_wait(&running), [named]);
-        }
     }
 
     #[test]

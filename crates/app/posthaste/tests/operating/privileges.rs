@@ -69,9 +69,12 @@ fn root_binds_a_low_port_and_nobody_serves_it() {
     fs::create_dir(&data).unwrap();
     let (_, uid, gid) = nobody();
     chown(&data, Some(uid), Some(gid)).unwrap();
-    let port = (600..1024).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap();
+    let mut free = (600..1024).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    let (port, for_metrics) = (free.next().unwrap(), free.next().unwrap());
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{text}[listen]\nmetrics = [\"127.0.0.1:{for_metrics}\"]\n")).unwrap();
     let server = start(&data, &config, &format!("imap=127.0.0.1:{port}")).unwrap();
-    assert_eq!(server.address("imap").port(), port);
+    assert_eq!((server.address("imap").port(), server.address("metrics").port()), (port, for_metrics));
     let pid = server.pid();
     assert_eq!(of_threads(pid, "Uid:"), [vec![uid.to_string(); 4].join(" ")]);
     assert_eq!(of_threads(pid, "Gid:"), [vec![gid.to_string(); 4].join(" ")]);

@@ -81,6 +81,22 @@ pub(super) fn has_any(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<
     Ok(index.rows.prefix_iter(txn, &mailbox.0.to_bytes()).indexed()?.next().is_some())
 }
 
+/// Messages that a mailbox has at most: as many as its chunks can hold.
+pub(crate) fn count_max(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<u64> {
+    chunks(index, txn, mailbox)?.try_fold(0, |most, chunk| chunk.map(|_| most + ROWS_MAX as u64))
+}
+
+/// The UIDs of the messages of a mailbox.
+pub(crate) fn uids(index: &Index, txn: &RoTxn, mailbox: MailboxId) -> Result<NumSet> {
+    let (mut rows, mut uids) = (Vec::new(), NumSet::new());
+    for chunk in chunks(index, txn, mailbox)? {
+        rows.clear();
+        chunk?.add_rows(&mut rows)?;
+        rows.iter().for_each(|row| uids.push(number(row)));
+    }
+    Ok(uids)
+}
+
 /// The number of chunks of all mailboxes.
 pub(crate) fn count(index: &Index, txn: &RoTxn) -> Result<u64> {
     index.rows.len(txn).indexed()

@@ -157,8 +157,17 @@ pub(crate) fn mailbox_from(content: &[u8]) -> Option<LoggedMailbox> {
 }
 
 impl LoggedMailbox {
-    /// The changes as rows. Only UID, flags and mod-sequence are valid in them.
-    pub(crate) fn changed_rows(&self) -> Option<Vec<Row>> {
+    /// The number of UIDs that it changes.
+    pub(crate) fn changed_count(&self) -> u64 {
+        self.changed.iter().map(|(_, _, set)| set.count()).fold(0, u64::saturating_add)
+    }
+
+    /// The changes as rows. Only UID, flags and mod-sequence are valid in them. `None` for more
+    /// than `most`: some bytes of a forged record may name four billion.
+    pub(crate) fn changed_rows(&self, most: u64) -> Option<Vec<Row>> {
+        if self.changed_count() > most {
+            return None;
+        }
         let mut rows = Vec::new();
         for (flags, modseq, set) in &self.changed {
             for uid in set.iter() {
@@ -332,11 +341,28 @@ mod tests {
         assert_eq!(back.appended, [LoggedMessage { row: new, arrival }]);
         assert_eq!(back.changed.len(), 2);
         let flags = |rows: &[Row]| rows.iter().map(|r| (r.uid(), r.flags(), r.modseq())).collect::<Vec<_>>();
-        assert_eq!(flags(&back.changed_rows().unwrap()), flags(&commit.changed));
+        assert_eq!(flags(&back.changed_rows(19).unwrap()), flags(&commit.changed));
         assert_eq!(back.expunged, commit.expunged);
         for cut in 0..bytes.len() {
             assert!(mailbox_from(&bytes[..cut]).is_none());
         }
+    }
+
+    /// Each UID would take a row of memory.
+    #[test]
+    fn a_change_of_more_messages_than_there_are_is_refused() {
+        let change = |from, to| (FlagSet::SEEN, ModSeq::ZERO.next(), NumSet::range(from, to));
+        let mut logged = LoggedMailbox {
+            expected: ModSeq::ZERO,
+            head: MailboxHead::default(),
+            appended: Vec::new(),
+            changed: vec![change(1, 4), change(7, 7)],
+            expunged: Vec::new(),
+        };
+        assert_eq!(logged.changed_rows(5).map(|rows| rows.len()), Some(5));
+        assert_eq!(logged.changed_rows(4).map(|rows| rows.len()), None);
+        logged.changed.extend([change(1, u32::MAX), change(1, u32::MAX)]);
+        assert_eq!(logged.changed_rows(1_000_000).map(|rows| rows.len()), None);
     }
 
     #[test]

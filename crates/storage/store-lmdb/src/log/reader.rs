@@ -192,11 +192,37 @@ impl PackReader {
     }
 }
 
-/// Reads the bytes of a range of a file.
+/// Bytes that are read without a look at the length of the file.
+const UNSEEN_MAX: usize = 1 << 20;
+
+/// Reads the bytes of a range of a file. A length that a backup forged takes no memory: no system
+/// has as much as it may say, and the process would end.
 pub(crate) fn read_exactly(file: &dyn DiskFile, offset: u64, len: usize) -> Result<Bytes, ReadFault> {
+    let too_short = ReadFault::Damaged("the pack ends too early");
+    if len > UNSEEN_MAX && file.size().map_err(ReadFault::Io)?.saturating_sub(offset) < len as u64 {
+        return Err(too_short);
+    }
     let mut buffer = vec![0; len];
     if file.read_at(&mut buffer, offset).map_err(ReadFault::Io)? < len {
-        return Err(ReadFault::Damaged("the pack ends too early"));
+        return Err(too_short);
     }
     Ok(Bytes::from(buffer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_beyond_the_file_takes_no_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        std::fs::write(&path, vec![7; UNSEEN_MAX + 2]).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        for len in [UNSEEN_MAX + 2, 1 << 50] {
+            let read = read_exactly(&file, 1, len);
+            assert!(matches!(read, Err(ReadFault::Damaged(_))), "{len}");
+        }
+        assert_eq!(read_exactly(&file, 1, UNSEEN_MAX + 1).unwrap().len(), UNSEEN_MAX + 1);
+    }
 }

@@ -17,7 +17,7 @@ use super::ranges::Ranges;
 use super::salvage::{OldIndex, Salvaged};
 use crate::index::heads::StoredHead;
 use crate::index::packs::PackState;
-use crate::index::rows::{self, RowWalk, Scratch};
+use crate::index::rows::{self, Scratch};
 use crate::index::{Index, Writing, directory, expunging, lists, removed};
 use crate::log::PackBytes;
 use crate::log::commit::Commit;
@@ -366,15 +366,10 @@ impl<'a> Replay<'a> {
         now: ModSeq,
     ) -> Result<LoggedMailbox> {
         logged.expected = now;
-        let mut walk = RowWalk::new(mailbox);
+        // A forged set may have four billion UIDs, and the mailbox has those of its rows.
+        let there = rows::uids(self.index, txn, mailbox)?;
         for (_, _, set) in &mut logged.changed {
-            let mut there = posthaste_mail_model::NumSet::new();
-            for uid in set.iter() {
-                if walk.find(self.index, txn, uid)?.is_some() {
-                    there.push(uid);
-                }
-            }
-            *set = there;
+            *set = set.intersection(&there);
         }
         Ok(logged)
     }

@@ -20,12 +20,12 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use posthaste_mail_model::{BodyId, MailboxId};
-use posthaste_store::{DirectoryChange, ListCommit, Result, StoreError};
+use posthaste_store::{DirectoryChange, ListCommit, Result, Row, StoreError};
 
 use crate::index::bodies::BodyLocation;
 use crate::index::checksum::seed;
 use crate::index::packs::PackState;
-use crate::index::rows::Scratch;
+use crate::index::rows::{self, Scratch};
 use crate::index::summaries::record::put_summary;
 use crate::index::{Index, Writing, damaged, directory, expunged, expunging, lists, summaries};
 use crate::log::commit::Commit;
@@ -66,6 +66,10 @@ const SUMMARIES_MAX: usize = 4 << 20;
 const BODIES_MAX: u64 = 256 << 20;
 /// A summary longer than this may find no room although shorter ones do.
 const LONG: usize = 64 << 10;
+
+/// Changed messages of a commit that take little memory, whether or not they are there. For more,
+/// the mailbox's chunks are counted.
+const CHANGED_FEW: u64 = 10_000;
 
 /// The summaries that a redo may still make. The other messages get empty ones: their first readers
 /// make them.
@@ -155,13 +159,26 @@ impl<'a, 't, 'e> Redo<'a, 't, 'e> {
         if stored.head.modseq != logged.expected {
             return Ok(Redone::OtherState);
         }
+        let changed = self.changed(mailbox, logged)?;
         self.messages(mailbox, logged)?;
         self.expunged(mailbox, logged)?;
-        let changed = logged.changed_rows().ok_or_else(damaged("a logged change of flags"))?;
         let LoggedMailbox { head, appended, expunged, .. } = logged;
         let change = MailboxChange { mailbox, before: stored, head, changed: &changed, expunged, record };
         put_mailbox(self.index, self.txn, change, appended.iter().map(|message| message.row), self.scratch)?;
         Ok(Redone::Done)
+    }
+
+    /// The changed rows. A forged record may name more messages than there are: they are counted
+    /// before they take memory.
+    fn changed(&self, mailbox: MailboxId, logged: &LoggedMailbox) -> Result<Vec<Row>> {
+        let most = match logged.changed_count() {
+            few if few <= CHANGED_FEW => few,
+            _ => {
+                let there = rows::count_max(self.index, self.txn, mailbox)?;
+                there.saturating_add(logged.appended.len() as u64)
+            }
+        };
+        logged.changed_rows(most).ok_or_else(damaged("a logged change of flags"))
     }
 
     /// Commits on two mailboxes, both or neither.

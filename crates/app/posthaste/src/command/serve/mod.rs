@@ -178,6 +178,8 @@ async fn serve(
     ServerUser { identity, access }: ServerUser,
 ) -> Result<()> {
     let mut bound = Vec::new();
+    // A port below 1024 needs privileges, too.
+    let for_metrics = metrics::bind(&config.listen.metrics).await?;
     if let Some(identity) = &identity {
         bound = listeners::bind_all(&wanted(&options, &config), access)?;
         identity.assume()?;
@@ -204,8 +206,7 @@ async fn serve(
     let mut server =
         Server { started, config, common, options, level, opened, filter, certificates, budgets, plan };
     let mut listeners = server.listen(access, bound)?;
-    let sources = server.budgets.sources();
-    let metrics = Metrics::start(sources, &server.config.listen.metrics, &server.config.data).await?;
+    let metrics = Metrics::start(server.budgets.sources(), for_metrics, &server.config.data)?;
     // Not before the listeners are up: a start that fails must not leave the password of a server
     // in somebody's log.
     first_account(&server.opened, &server.config).await?;
@@ -404,8 +405,7 @@ impl Server {
         let next = configuration(&self.common)?;
         let waiting = next.keys_that_wait(&self.started);
         // A new `data` waits for the next start, and with it the self-signed pair there.
-        let Config { data, engine, bodies, .. } = self.started.clone();
-        let config = Config { data, engine, bodies, ..next };
+        let config = next.for_running(&self.started);
         // Only the number of connections changes before the next start.
         let plan = Plan { connections: with_files(Plan::of(&config).connections), ..self.plan };
         plan.check().map_err(Failure::Usage)?;

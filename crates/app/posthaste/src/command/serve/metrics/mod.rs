@@ -5,6 +5,9 @@
 //! same sums as JSON. `GET /accounts` has the commands of each account in its folders. There is no
 //! login. Everybody who reaches an address can read the names of accounts. The socket is open only
 //! to the server's own user, like the data directory.
+//!
+//! With ten thousand accounts, a page takes longer than a poll may, and megabytes. So another
+//! thread makes it, one page at a time.
 
 mod queue;
 mod text;
@@ -28,6 +31,7 @@ use posthaste_indexing::SearchIndex;
 use posthaste_metrics::{Metered, Registry};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::current_runner::CurrentRunner;
@@ -60,6 +64,23 @@ pub struct Sources {
     pub runner: CurrentRunner,
 }
 
+/// The pages of these sources.
+struct Pages {
+    sources: Sources,
+    /// Held while a page is made.
+    turn: Arc<Mutex<()>>,
+}
+
+/// Binds the addresses. Root may bind ports that it may no longer bind as another user.
+pub async fn bind(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
+    let mut bound = Vec::new();
+    for address in addresses {
+        let failed = |error| Failure::Usage(format!("`listen.metrics`: cannot listen at {address}: {error}"));
+        bound.push(TcpListener::bind(address).await.map_err(failed)?);
+    }
+    Ok(bound)
+}
+
 /// Answers until it is dropped.
 pub struct Metrics {
     /// Ends the listeners when it is dropped.
@@ -69,26 +90,23 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens at these addresses, and on the socket in `data`. A socket that cannot be made is
-    /// logged: the server runs without it.
-    pub async fn start(sources: Sources, addresses: &[SocketAddr], data: &Path) -> Result<Self> {
-        let sources = Arc::new(sources);
-        let mut listeners = JoinSet::new();
-        let mut bound = Vec::new();
-        for address in addresses {
-            let failed =
-                |error| Failure::Usage(format!("`listen.metrics`: cannot listen at {address}: {error}"));
-            let listener = TcpListener::bind(address).await.map_err(failed)?;
-            bound.push(listener.local_addr().map_err(failed)?);
+    /// Serves these listeners, and the socket in `data`. Without the socket, which is logged, the
+    /// server runs on.
+    pub fn start(sources: Sources, bound: Vec<TcpListener>, data: &Path) -> Result<Self> {
+        let pages = Arc::new(Pages { sources, turn: Arc::default() });
+        let (mut listeners, mut addresses) = (JoinSet::new(), Vec::new());
+        for listener in bound {
+            let address = listener.local_addr()?;
+            addresses.push(address);
             if !address.ip().is_loopback() {
                 tracing::warn!(%address, "metrics have no login: any client that reaches this address can read the \
                                           names of accounts");
             }
-            listeners.spawn(accepting(&sources, Socket::Tcp(listener)));
+            listeners.spawn(accepting(&pages, Socket::Tcp(listener)));
         }
         let socket = match unix_listener(data) {
             Ok((listener, path)) => {
-                listeners.spawn(accepting(&sources, Socket::Unix(listener)));
+                listeners.spawn(accepting(&pages, Socket::Unix(listener)));
                 Some(path)
             }
             Err(error) => {
@@ -97,7 +115,7 @@ impl Metrics {
                 None
             }
         };
-        Ok(Self { _listeners: listeners, addresses: bound, socket })
+        Ok(Self { _listeners: listeners, addresses, socket })
     }
 
     /// `metrics=127.0.0.1:9100`, with a space before each.
@@ -146,15 +164,15 @@ impl Socket {
 }
 
 /// The task of a listener, metered as its connections are.
-fn accepting(sources: &Arc<Sources>, socket: Socket) -> Metered<impl Future<Output = ()> + use<>> {
-    let sources = Arc::clone(sources);
-    let registry = Arc::clone(&sources.registry);
-    Metered::background(registry, "metrics", async move { accept(&sources, &socket).await })
+fn accepting(pages: &Arc<Pages>, socket: Socket) -> Metered<impl Future<Output = ()> + use<>> {
+    let pages = Arc::clone(pages);
+    let registry = Arc::clone(&pages.sources.registry);
+    Metered::background(registry, "metrics", async move { accept(&pages, &socket).await })
 }
 
 /// Each listener has connections of its own: those of an address do not displace those of the
 /// socket.
-async fn accept(sources: &Arc<Sources>, socket: &Socket) {
+async fn accept(pages: &Arc<Pages>, socket: &Socket) {
     let mut connections = JoinSet::new();
     let mut open = VecDeque::<AbortHandle>::new();
     loop {
@@ -162,12 +180,12 @@ async fn accept(sources: &Arc<Sources>, socket: &Socket) {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        let metered = Arc::clone(&sources.registry);
-        let sources = Arc::clone(sources);
+        let metered = Arc::clone(&pages.sources.registry);
+        let pages = Arc::clone(pages);
         let connection = async move {
             let answer = service_fn(move |request| {
-                let sources = Arc::clone(&sources);
-                async move { Ok::<_, Infallible>(answer(&sources, &request).await) }
+                let pages = Arc::clone(&pages);
+                async move { Ok::<_, Infallible>(answer(&pages, &request).await) }
             });
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(REQUEST_WITHIN).keep_alive(false);
@@ -186,33 +204,54 @@ async fn accept(sources: &Arc<Sources>, socket: &Socket) {
     }
 }
 
-async fn answer(sources: &Sources, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(pages: &Arc<Pages>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "Only GET is allowed\n");
         response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET"));
         return response;
     }
-    match request.uri().path() {
+    page(pages, request.uri().path()).await
+}
+
+async fn page(pages: &Arc<Pages>, path: &str) -> Response<Full<Bytes>> {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    const JSON: &str = "application/json";
+    match path {
         "/metrics" => {
-            let index = index_size(&sources.index).await;
-            match text::open_metrics(&sources.registry.snapshot(), index, sources.runner.figures()) {
-                Ok(text) => of_type("application/openmetrics-text; version=1.0.0; charset=utf-8", text),
-                Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The metrics cannot be written\n"),
-            }
+            let index = index_size(&pages.sources.index).await;
+            let text = move |from: &Sources| {
+                text::open_metrics(&from.registry.snapshot(), index, from.runner.figures()).ok()
+            };
+            made(pages, OPEN_METRICS, text).await
         }
-        "/cost" => of_type("application/json", text::json(&sources.registry.snapshot())),
-        "/accounts" => accounts(sources).await,
+        "/cost" => made(pages, JSON, |from| Some(text::json(&from.registry.snapshot()))).await,
+        "/accounts" => {
+            let text = |from: &Sources| {
+                Some(text::accounts(&from.registry.uses(), from.started.elapsed().as_secs()))
+            };
+            made(pages, JSON, text).await
+        }
         _ => plain(StatusCode::NOT_FOUND, "The pages are /metrics, /cost and /accounts\n"),
     }
 }
 
-/// The commands of all accounts: ten thousand take longer than a poll may.
-async fn accounts(sources: &Sources) -> Response<Full<Bytes>> {
-    let (registry, seconds) = (Arc::clone(&sources.registry), sources.started.elapsed().as_secs());
-    let work = move || text::accounts(&registry.uses(), seconds);
+/// Makes a page on another thread, after those that are being made. It is made even if its client
+/// leaves.
+async fn made(
+    pages: &Arc<Pages>,
+    kind: &'static str,
+    text: impl FnOnce(&Sources) -> Option<String> + Send + 'static,
+) -> Response<Full<Bytes>> {
+    let turn = Arc::clone(&pages.turn).lock_owned().await;
+    let pages = Arc::clone(pages);
+    let work = move || {
+        let text = text(&pages.sources);
+        drop(turn);
+        text
+    };
     match tokio::task::spawn_blocking(work).await {
-        Ok(text) => of_type("application/json", text),
-        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "The accounts cannot be written\n"),
+        Ok(Some(text)) => of_type(kind, text),
+        _ => plain(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be written\n"),
     }
 }
 
@@ -238,4 +277,50 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     let mut response = of_type("text/plain; charset=utf-8", text.to_owned());
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_store::{MemoryEngine, Store, StoreOptions};
+
+    use super::*;
+
+    #[test]
+    fn pages_are_made_on_another_thread_one_at_a_time() {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let store = Store::new(Arc::new(MemoryEngine::new()), StoreOptions::default());
+            let sources = Sources {
+                registry: Arc::default(),
+                started: Instant::now(),
+                index: SearchIndex::off(store),
+                runner: CurrentRunner::default(),
+            };
+            let pages = Arc::new(Pages { sources, turn: Arc::default() });
+            for path in ["/cost", "/accounts", "/metrics"] {
+                // The only other thread has something else to do.
+                let (release, released) = std::sync::mpsc::channel::<()>();
+                let busy = tokio::task::spawn_blocking(move || released.recv().is_err());
+                let mut coming = std::pin::pin!(page(&pages, path));
+                tokio::select! {
+                    biased;
+                    _ = &mut coming => panic!("{path} was made on this thread"),
+                    () = tokio::task::yield_now() => {}
+                }
+                drop(release);
+                assert_eq!(coming.await.status(), StatusCode::OK, "{path}");
+                assert!(busy.await.unwrap());
+            }
+            let turn = pages.turn.lock().await;
+            let mut coming = std::pin::pin!(page(&pages, "/cost"));
+            tokio::select! {
+                biased;
+                _ = &mut coming => panic!("two pages were made at a time"),
+                () = tokio::task::yield_now() => {}
+            }
+            drop(turn);
+            assert_eq!(coming.await.status(), StatusCode::OK);
+        });
+    }
 }
