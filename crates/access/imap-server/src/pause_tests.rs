@@ -526,6 +526,21 @@ async fn many_expunged_messages_are_reported_in_slices() {
     assert!((1..=4).contains(&pauses), "{pauses} pauses");
 }
 
+/// Both sets were made in one poll of the report.
+#[tokio::test]
+async fn messages_whose_annotations_may_differ_are_found_by_another_thread() {
+    let mut paused = Paused::begin().await;
+    let mut other = paused.another().await;
+    paused.read_all();
+    other.read_all();
+    paused.doubled(17).await;
+    other.run("SELECT m0 (ANNOTATE)").await;
+    for (set, is_long) in [("1:10", false), ("1:*", true)] {
+        paused.run(&format!("STORE {set} +FLAGS.SILENT (\\Flagged)")).await;
+        assert_eq!(other.waits_for_thread("NOOP").await, is_long, "{set}");
+    }
+}
+
 /// A change that 40 sessions reported delayed others by a slice of each of them: 38 ms.
 #[tokio::test]
 async fn sessions_of_an_account_report_large_changes_one_after_the_other() {

@@ -16,7 +16,7 @@ use posthaste_store::{Mailbox, SessionEnd, View, ViewHolder};
 
 use crate::annotate::reported::ReportedAnnotations;
 use crate::contexts::Contexts;
-use crate::offload::{Threads, range_steps};
+use crate::offload::{ROW_STEPS, Threads, range_steps};
 use crate::own::Quiet;
 use crate::reply::{Failure, Reply};
 use crate::rights::Act;
@@ -116,6 +116,18 @@ impl Numbered {
         };
         let saved = if set.has_saved() { self.saved.ranges().len() } else { 0 };
         range_steps(set.ranges().len() + saved)
+    }
+
+    /// Steps of finding the UIDs of a set. The rows between two gaps of the UIDs are looked at one
+    /// by one.
+    fn uids_steps(&self, set: &MessageSet) -> u64 {
+        let (written, largest) = match set {
+            MessageSet::Seq(set) => (&set.0, self.view.exists()),
+            MessageSet::Uid(set) => (&set.0, self.view.last_uid().map_or(0, Uid::value)),
+        };
+        let saved = if written.has_saved() { self.saved.count() } else { 0 };
+        let named = written.ranges().iter().map(|range| range.count(largest)).sum::<u64>() + saved;
+        self.steps(set) + named.min(u64::from(self.view.exists())) * ROW_STEPS
     }
 }
 
@@ -238,7 +250,7 @@ impl Selected {
     /// The UIDs of the messages that a command names, as far as they exist in the reported view.
     pub(crate) async fn uids(&self, threads: Threads<'_>, set: &MessageSet) -> Result<NumSet, Failure> {
         let (numbered, set) = (self.numbered(), set.clone());
-        Ok(threads.run(numbered.steps(&set), move || numbered.uids(&set)).await??)
+        Ok(threads.run(numbered.uids_steps(&set), move || numbered.uids(&set)).await??)
     }
 
     /// A set of UIDs with its `*` replaced by a number. The UIDs need not exist: one that does not
@@ -313,5 +325,30 @@ impl Selected {
     /// Whether the session may do that with its messages.
     pub(crate) fn permit(&self, act: Act) -> Result<(), Failure> {
         act.permit(self.rights)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_imap_codec::SequenceSet;
+    use posthaste_mail_model::FlagSet;
+    use posthaste_store::{MailboxHead, Row, ViewBuilder};
+
+    use super::*;
+
+    #[test]
+    fn uids_with_gaps_are_counted_by_message() {
+        let mut builder = ViewBuilder::default();
+        for uid in (1..=1000).map(|n| Uid::new(2 * n).unwrap()) {
+            builder.push(Row::new(uid, 1, 1, FlagSet::EMPTY, ModSeq::new(1).unwrap()));
+        }
+        let uid_next = Uid::new(2001).unwrap();
+        let view = Arc::new(builder.finish(MailboxHead { uid_next, ..MailboxHead::default() }));
+        let saved = SavedSearch::default().uids().clone();
+        let numbered = Numbered { view, saved };
+        for numbering in [Numbering::Seq, Numbering::Uid] {
+            let set = MessageSet::new(numbering, SequenceSet::all());
+            assert_eq!(numbered.uids_steps(&set), numbered.steps(&set) + 1000 * ROW_STEPS);
+        }
     }
 }

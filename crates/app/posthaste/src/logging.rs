@@ -66,6 +66,23 @@ pub fn for_terminal(text: &str) -> String {
     posthaste_logging::escaped(text, |c| !c.is_control() || matches!(c, '\n' | '\t'))
 }
 
+/// The same on one line: no name begins another.
+pub fn for_line(text: &str) -> String {
+    posthaste_logging::escaped(text, |c| !c.is_control())
+}
+
+/// JSON for a terminal. What prints JSON escapes no control characters from U+007F on.
+pub fn json_line(value: &serde_json::Value) -> String {
+    let mut line = String::new();
+    for c in value.to_string().chars() {
+        match c.is_control() {
+            true => line += &format!("\\u{:04x}", u32::from(c)),
+            false => line.push(c),
+        }
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -79,5 +96,14 @@ mod tests {
         let (path, why) = (PathBuf::from("/mail/a\u{1b}[2Jb\r\u{9b}1A"), "it is\n\ta lïne".to_owned());
         let failure = Failure::from(ImportError::Source { path, why });
         assert_eq!(for_terminal(&failure.to_string()), "/mail/a\\u{1b}[2Jb\\r\\u{9b}1A: it is\n\ta lïne");
+    }
+
+    #[test]
+    fn a_name_in_a_list_begins_no_line_and_json_is_still_json() {
+        assert_eq!(for_line("a\u{1b}[2J\nb\tc\u{9b}"), "a\\u{1b}[2J\\nb\\tc\\u{9b}");
+        let value = serde_json::json!({"name": "a\u{1b}\u{7f}\u{9b}ï\\"});
+        let line = json_line(&value);
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
     }
 }

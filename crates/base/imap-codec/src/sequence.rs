@@ -48,6 +48,13 @@ pub struct SetRange {
     pub to: Bound,
 }
 
+impl SetRange {
+    /// The count of its numbers, where `*` is `largest`.
+    pub fn count(self, largest: u32) -> u64 {
+        u64::from(self.from.resolve(largest).abs_diff(self.to.resolve(largest))) + 1
+    }
+}
+
 /// `sequence-set` of RFC 9051 §9, with the `$` of RFC 5182 §2.1. Sequence numbers ([`SeqSet`])
 /// and UIDs ([`UidSet`]) share this grammar.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -247,6 +254,13 @@ mod tests {
         let uids = UidSet(set(&[(9, 0)])).resolve(Uid::new(5), &NumSet::range(1, 1));
         assert_eq!(uids.to_string(), "5:9");
         assert_eq!(UidSet(set(&[(1, 0), (3, 3)])).resolve(None, &NumSet::new()).to_string(), "3");
+    }
+
+    #[test]
+    fn a_range_counts_its_numbers() {
+        let counts: Vec<u64> =
+            set(&[(3, 3), (9, 5), (4, 0), (9, 0)]).ranges().iter().map(|range| range.count(7)).collect();
+        assert_eq!(counts, [1, 5, 4, 3]);
     }
 
     #[test]

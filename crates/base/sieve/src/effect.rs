@@ -182,6 +182,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Bytes of its headers and texts.
+    pub fn memory_bytes(&self) -> usize {
+        let headers: usize = self.headers.iter().map(Vec::len).sum();
+        let texts: usize = self.effects.iter().map(Effect::texts_bytes).sum();
+        headers + texts + sum(&self.notes)
+    }
+
     /// The header of a version; `None` for the one that the message came with.
     pub fn header(&self, version: Version) -> Option<&[u8]> {
         self.headers.get(version.checked_sub(1)?).map(Vec::as_slice)

@@ -97,11 +97,13 @@ fn end_of_field(message: &[u8], at: usize) -> usize {
 /// (RFC 5322 §4.5).
 fn value_of(field: &[u8]) -> Option<&[u8]> {
     let colon = memchr(b':', field)?;
-    field[..colon].trim_ascii_end().eq_ignore_ascii_case(FIELD).then(|| &field[colon + 1..])
+    let name_end = field[..colon].iter().rposition(u8::is_ascii_graphic).map_or(0, |last| last + 1);
+    field[..name_end].eq_ignore_ascii_case(FIELD).then(|| &field[colon + 1..])
 }
 
 /// Whether a value begins with our name as authserv-id (RFC 8601 §2.2). Comments in front are
-/// skipped. A value that cannot be read as a name counts as ours: no reader needs it.
+/// skipped. A value that cannot be read as a name counts as ours: no reader needs it. Some readers
+/// count control characters and Unicode spaces as blanks, so these do not make it another name.
 fn is_ours(value: &[u8], host: &str) -> bool {
     let mut rest = value;
     loop {
@@ -114,7 +116,7 @@ fn is_ours(value: &[u8], host: &str) -> bool {
             _ => break,
         }
     }
-    let name: Vec<u8> = match rest {
+    let mut name: Vec<u8> = match rest {
         [b'"', quoted @ ..] => {
             let mut name = Vec::new();
             let mut bytes = quoted.iter();
@@ -128,13 +130,14 @@ fn is_ours(value: &[u8], host: &str) -> bool {
             }
         }
         _ => {
-            let ends = |byte: &u8| matches!(byte, b';' | b' ' | b'\t' | b'\r' | b'\n' | b'(' | b'/');
+            let ends = |byte: &u8| matches!(byte, b';' | b' ' | b'(' | b'/') || byte.is_ascii_control();
             rest[..rest.iter().position(ends).unwrap_or(rest.len())].to_vec()
         }
     };
-    let name = name.trim_ascii();
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    name.is_empty() || name.eq_ignore_ascii_case(host.as_bytes())
+    name.retain(u8::is_ascii_graphic);
+    let name = name.strip_suffix(b".").unwrap_or(&name);
+    let host = host.bytes().filter(u8::is_ascii_graphic).map(|byte| byte.to_ascii_lowercase());
+    name.is_empty() || name.iter().map(u8::to_ascii_lowercase).eq(host)
 }
 
 /// Behind a comment, which may hold others (RFC 5322 §3.2.2).
@@ -178,6 +181,11 @@ mod tests {
             "Authentication-Results:\r\n (a (b) \\) c) \"mx\\.test\" /1; x\r\n",
             "Authentication-Results: (never ends\r\n",
             "Authentication-Results:\r\n",
+            "Authentication-Results: mx.test\u{b}; dmarc=pass\r\n",
+            "Authentication-Results: \u{b}mx.test; dmarc=pass\r\n",
+            "Authentication-Results: \"mx.test\u{b}\"; dmarc=pass\r\n",
+            "Authentication-Results: mx.test\u{a0}; dmarc=pass\r\n",
+            "Authentication-Results\u{b}: mx.test; dmarc=pass\r\n",
         ] {
             let said = results(&format!("Return-Path: <a@b>\r\n{forged}{rest}"));
             assert_eq!(

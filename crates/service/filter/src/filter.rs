@@ -13,7 +13,7 @@ use posthaste_directory::{Account, DirectoryError, Recipient, ResolveError, Scri
 use posthaste_mail_model::AccountId;
 use posthaste_net::Accounts;
 use posthaste_queue::{LeaseEnd, Relay, ScriptsRun, Success, TlsRequirement};
-use posthaste_sieve::{Effect, Outcome};
+use posthaste_sieve::Outcome;
 use posthaste_store::MailboxList;
 use tokio::runtime::Handle;
 
@@ -26,7 +26,7 @@ use crate::mail::{Mail, RemoteClient, Trigger};
 use crate::permit::{RunPermit, Runs, StoredTurns};
 use crate::required_extensions::RequiredExtensions;
 use crate::run::run_script;
-use crate::script_refusal::{REASONS_LEN_MAX, RefusalReports, ScriptRefusal};
+use crate::script_refusal::{ALL_REASONS_LEN_MAX, REASONS_LEN_MAX, RefusalReports, ScriptRefusal};
 use crate::scripts::Cache;
 use crate::site::SiteScripts;
 use crate::world::{World, own_addresses};
@@ -304,7 +304,8 @@ impl Filter {
             client,
         };
         let groups = by_account(recipients);
-        let serving = groups.iter().map(|group| self.serve(group, recipients, mail(group.account)));
+        let left = Mutex::new(ALL_REASONS_LEN_MAX);
+        let serving = groups.iter().map(|group| self.serve(group, recipients, mail(group.account), &left));
         let outcomes = in_order(recipients.len(), &groups, some_at_once(serving).await);
         let is_kept = |done: &Served| matches!(done, Served::Kept(_));
         let needs_report = |(place, done): (usize, &Served)| match (done, recipients.get(place)) {
@@ -350,8 +351,15 @@ impl Filter {
         is_reported && !refusal.is_strict && !refusal.reason.is_ascii()
     }
 
-    /// One account's recipients, one result each.
-    async fn serve(&self, group: &Group<'_>, recipients: &[Recipient], mail: Mail<'_>) -> Vec<Served> {
+    /// One account's recipients, one result each. Reasons of refusals are cut to the octets that
+    /// are left for all accounts.
+    async fn serve(
+        &self,
+        group: &Group<'_>,
+        recipients: &[Recipient],
+        mail: Mail<'_>,
+        all_reasons_left: &Mutex<usize>,
+    ) -> Vec<Served> {
         let list = match self.delivery.mailboxes(group.account.id).await {
             Ok(list) => list,
             Err(error) => {
@@ -370,6 +378,7 @@ impl Filter {
             };
             if let Served::Rejected(refusal) = &mut done {
                 refusal.cut(&mut reasons_left);
+                refusal.cut(&mut all_reasons_left.lock());
             }
             served.push((address, done));
         }
@@ -436,34 +445,7 @@ impl Filter {
                 return filing.keep_as_it_came().await.into();
             }
         };
-        for note in &outcome.notes {
-            tracing::debug!(account, script = active, note, "a Sieve script skipped an action");
-        }
-        // The script may have waited for its turn.
-        let filed = match mail.chain.check_lease() {
-            Ok(()) => filing.file(&outcome).await,
-            lost => lost,
-        };
-        if let Err(error) = filed {
-            return Served::Failed(error);
-        }
-        let sends = Arc::clone(&filing.sends);
-        let done = match self.send_all(filing, recipient, &outcome, mail.counted(&sends)).await {
-            Ok(()) => Served::Kept(filing.success(&outcome)),
-            Err(error) => {
-                tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
-                filing.keep_as_it_came().await.into()
-            }
-        };
-        self.remember_all(recipient, &outcome).await;
-        let refusal = outcome.effects.into_iter().find_map(|effect| match effect {
-            Effect::Reject { reason, is_strict } => Some(ScriptRefusal { reason, is_strict }),
-            _ => None,
-        });
-        match (done, refusal) {
-            (Served::Kept(_), Some(refusal)) => Served::Rejected(refusal),
-            (done, _) => done,
-        }
+        self.carry_out(filing, recipient, outcome, mail).await
     }
 
     /// A permit to run a script over this many bytes; `None` after a timeout.

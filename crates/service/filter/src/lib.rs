@@ -16,6 +16,7 @@
 //! Not in here: the language (`posthaste-sieve`), the scripts' records (`posthaste-directory`).
 
 mod author;
+mod carry_out;
 mod chain;
 mod compilation;
 mod compile;

@@ -17,6 +17,15 @@ const RUN_FACTOR: usize = 8;
 /// the run, it is for the script that is read and compiled: [`crate::compilation`].
 const RUN_BESIDE: usize = 4 << 20;
 
+/// Bytes of an outcome that needs no permit. Few scripts have longer ones: their texts, and headers
+/// that they edit.
+const OUTCOME_FREE: usize = 48 * 1024;
+/// Longer outcomes of an account that are held while their mail is filed and sent: 20 MiB.
+const OUTCOMES_OF_ACCOUNT: usize = 4;
+/// The same of all accounts: 160 MiB. No budget counts them. A caller may hold others already, so
+/// waiters could wait for each other.
+const OUTCOMES_AT_ONCE: usize = 32;
+
 /// Large stored messages that are in memory at once for the scripts of mailboxes. No budget counts
 /// them while they wait for a run.
 const STORED_AT_ONCE: usize = 4;
@@ -29,13 +38,31 @@ pub(crate) struct RunPermit {
     _memory: BytePermit,
 }
 
+/// A permit to hold the outcome of a run; released when dropped.
+pub(crate) struct OutcomePermit {
+    _permit: Option<KeyedPermit<AccountId>>,
+}
+
 /// Where scripts run: one at a time for an account, and on fewer threads than there are processors.
 #[derive(Clone)]
-pub(crate) struct Runs(KeyedSemaphore<AccountId>);
+pub(crate) struct Runs {
+    threads: KeyedSemaphore<AccountId>,
+    outcomes: KeyedSemaphore<AccountId>,
+}
 
 impl Runs {
     pub(crate) fn new() -> Self {
-        Self(KeyedSemaphore::new(compute_threads(), 1))
+        let threads = KeyedSemaphore::new(compute_threads(), 1);
+        Self { threads, outcomes: KeyedSemaphore::new(OUTCOMES_AT_ONCE, OUTCOMES_OF_ACCOUNT) }
+    }
+
+    /// A permit to hold an outcome of this many bytes; `None` if too many are held.
+    pub(crate) async fn hold(&self, account: AccountId, bytes: usize) -> Option<OutcomePermit> {
+        let permit = match bytes > OUTCOME_FREE {
+            true => Some(self.outcomes.acquire_within(account, Duration::ZERO).await?),
+            false => None,
+        };
+        Some(OutcomePermit { _permit: permit })
     }
 
     /// A permit for a run over this many bytes, and the memory that it may take; `None` if that
@@ -46,7 +73,7 @@ impl Runs {
         account: AccountId,
         len: usize,
     ) -> Option<Arc<RunPermit>> {
-        let thread = self.0.acquire_within(account, RUN_WITHIN).await?;
+        let thread = self.threads.acquire_within(account, RUN_WITHIN).await?;
         let memory = budget.begin(Holder::Account(account.0.to_bytes()));
         let wanted = (len * RUN_FACTOR + RUN_BESIDE).min(budget.largest());
         memory.grow_to_within(wanted, RUN_WITHIN).await.ok()?;

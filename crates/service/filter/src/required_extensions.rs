@@ -38,8 +38,25 @@ fn is_lines(text: &[u8]) -> bool {
     is_whole && last != b'\r'
 }
 
-/// Whether the header of a message is ASCII.
+/// Whether the header of a message is ASCII. A bare LF ends a line, too, as for other code that
+/// sends messages on. Imported mail may have such lines.
 fn is_header_ascii(message: &[u8]) -> bool {
-    let end = message.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(message.len());
-    message.get(..end).is_none_or(<[u8]>::is_ascii)
+    let lines = message.split_inclusive(|byte| *byte == b'\n');
+    lines.take_while(|line| !matches!(*line, b"\n" | b"\r\n")).all(<[u8]>::is_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_of_eight_bits_needs_no_utf8_header() {
+        for (end, blank) in [("\n", "\n"), ("\n", "\r\n"), ("\r\n", "\n"), ("\r\n", "\r\n")] {
+            let message = format!("Subject: a{end}{blank}gr\u{fc}\u{df}e\r\n");
+            assert!(!RequiredExtensions::of_stored(message.as_bytes()).smtputf8, "{message:?}");
+            let message = format!("Subject: gr\u{fc}\u{df}e{end}{blank}a\r\n");
+            assert!(RequiredExtensions::of_stored(message.as_bytes()).smtputf8, "{message:?}");
+        }
+        assert!(!RequiredExtensions::of_stored("\r\ngr\u{fc}\u{df}e\r\n".as_bytes()).smtputf8);
+    }
 }

@@ -9,6 +9,10 @@ use posthaste_mail_model::AccountId;
 /// of its account. A reply shows 40 KB of one reason. What comes after these octets is cut.
 pub(crate) const REASONS_LEN_MAX: usize = 64 * 1024;
 
+/// Octets of the reasons of all accounts for one message, which is held until all scripts have
+/// run. A message may name a thousand accounts. Sixteen accounts may give their longest reasons.
+pub(crate) const ALL_REASONS_LEN_MAX: usize = 16 * REASONS_LEN_MAX;
+
 /// Why a script refuses a message.
 #[derive(Debug, Clone)]
 pub(crate) struct ScriptRefusal {

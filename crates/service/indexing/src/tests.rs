@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use posthaste_mail_model::{AccountId, Id, MailboxId, MailboxName, NumSet, Uid};
+use posthaste_net::given_to_compute_threads;
 use posthaste_property::{one_of, properties};
 use posthaste_store::{IncomingMessage, Mailbox, MemoryEngine, Place, Store, StoreError, StoreOptions};
 use proptest::prelude::*;
@@ -266,6 +267,11 @@ async fn a_segment_that_a_crash_left_twice_is_removed() {
     let segment = index.load(world.id(), &known.stored()[0]).await.unwrap().unwrap();
     index.store_segment(world.id(), Outline::empty(), segment).await.unwrap();
     assert_eq!(world.stored().await, (2, 600));
+    // Many segments of many ranges are long work.
+    let given = given_to_compute_threads();
+    index.outline(world.id()).await.unwrap();
+    assert!(given_to_compute_threads() > given);
+    assert_eq!(world.stored().await, (1, 300));
     index.update(world.id()).await.unwrap();
     assert_eq!(world.stored().await, (1, 300));
     assert_eq!(world.ask(&index, "needle").await, 3);

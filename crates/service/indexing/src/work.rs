@@ -202,7 +202,7 @@ impl SearchIndex {
     }
 
     /// The outline of a mailbox's segments. No segment is read, unless others changed them.
-    async fn outline(&self, mailbox: MailboxId) -> Result<Outline> {
+    pub(crate) async fn outline(&self, mailbox: MailboxId) -> Result<Outline> {
         let heads = self.shared.store.status(&[places::of(mailbox)]).await?;
         let Some(head) = heads.into_iter().flatten().next() else { return Ok(Outline::empty()) };
         let is_right = |outline: &Outline| outline.at == Some(head.modseq);
@@ -215,7 +215,10 @@ impl SearchIndex {
             return Ok(outline);
         }
         let mut known = self.refresh(mailbox).await?;
-        if let Some(doubled) = doubled(known.stored()) {
+        // Each is compared with all before it, and a set may have very many ranges.
+        let segments = known.clone();
+        let doubled = blocking(move || doubled(segments.stored())).await?;
+        if let Some(doubled) = doubled {
             stored::remove(&self.shared.store, mailbox, &doubled).await?;
             known = self.refresh(mailbox).await?;
         }

@@ -9,7 +9,7 @@
 //! Invariants: while nobody follows an account, its changes cost one atomic load. No lock is
 //! held across I/O. A mailbox has one entry, however often it changes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,6 +58,34 @@ struct State {
     list: Arc<MailboxList>,
     /// Places in `list` by id.
     places: HashMap<MailboxId, usize>,
+}
+
+/// What a newer list changes in the state of its account.
+struct ListChange {
+    /// The list that it replaces.
+    before: Arc<MailboxList>,
+    list: Arc<MailboxList>,
+    /// The places of the mailboxes in it. Once it was applied, those in the list before.
+    places: HashMap<MailboxId, usize>,
+    /// The mailboxes that only the newer list has.
+    added: Vec<MailboxId>,
+    /// The mailboxes that only the older list has.
+    removed: Vec<MailboxId>,
+}
+
+impl ListChange {
+    fn of(before: Arc<MailboxList>, list: &Arc<MailboxList>) -> Self {
+        let places = places_in(list);
+        let were: HashSet<MailboxId> = before.entries.iter().map(|entry| entry.id).collect();
+        let ids = list.entries.iter().map(|entry| entry.id);
+        let added = ids.filter(|id| !were.contains(id)).collect();
+        let removed = were.into_iter().filter(|id| !places.contains_key(id)).collect();
+        Self { before, list: Arc::clone(list), places, added, removed }
+    }
+}
+
+fn places_in(list: &MailboxList) -> HashMap<MailboxId, usize> {
+    list.entries.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect()
 }
 
 /// The last change of a mailbox.
@@ -247,24 +275,28 @@ impl LastChange {
 
 impl State {
     fn of(list: Arc<MailboxList>) -> Self {
-        let mut state =
-            Self { at: 0, mailboxes: HashMap::new(), order: BTreeMap::new(), list, places: HashMap::new() };
-        state.index();
-        state
+        let places = places_in(&list);
+        let mailboxes = places.keys().map(|id| (*id, LastChange::default())).collect();
+        Self { at: 0, mailboxes, order: BTreeMap::new(), list, places }
     }
 
     fn entry(&self, id: MailboxId) -> Option<&MailboxEntry> {
         self.places.get(&id).and_then(|place| self.list.entries.get(*place))
     }
 
-    /// Brings places and mailboxes up to date with the list.
-    fn index(&mut self) {
-        self.places = self.list.entries.iter().enumerate().map(|(place, entry)| (entry.id, place)).collect();
-        let places = &self.places;
-        self.mailboxes.retain(|id, _| places.contains_key(id));
-        self.order.retain(|_, id| places.contains_key(id));
-        for id in self.places.keys() {
-            self.mailboxes.entry(*id).or_default();
+    /// Takes over a newer list.
+    fn apply(&mut self, change: &mut ListChange) {
+        self.list = Arc::clone(&change.list);
+        std::mem::swap(&mut self.places, &mut change.places);
+        for id in &change.removed {
+            if let Some(last) = self.mailboxes.remove(id) {
+                self.order.remove(&last.at);
+            }
+        }
+        // A new mailbox begins empty: its first message is a change to report.
+        let empty = ComparedHead::of(&MailboxHead::default());
+        for id in &change.added {
+            self.mailboxes.insert(*id, LastChange { head: Some(empty), ..LastChange::default() });
         }
     }
 
@@ -377,34 +409,40 @@ impl Followers {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
-        let is_newer = {
-            let known = self.known.read();
-            let slot = known.accounts.get(&list.account);
-            slot.is_some_and(|slot| slot.followed.state.lock().list.version < list.version)
-        };
-        if !is_newer {
-            return;
+        while let Some(before) = self.older_list(list) {
+            // Computed and dropped without the lock: the changes of all accounts need it.
+            let mut change = ListChange::of(before, list);
+            if self.apply(&mut change) {
+                return;
+            }
         }
+    }
+
+    /// The list of a followed account, if this one is newer.
+    fn older_list(&self, list: &MailboxList) -> Option<Arc<MailboxList>> {
+        let known = self.known.read();
+        let state = known.accounts.get(&list.account)?.followed.state.lock();
+        (state.list.version < list.version).then(|| Arc::clone(&state.list))
+    }
+
+    /// Applies a change of a list; false if another one was applied meanwhile.
+    fn apply(&self, change: &mut ListChange) -> bool {
         let mut known = self.known.write();
         let FollowedAccounts { accounts, owners } = &mut *known;
-        let Some(slot) = accounts.get(&list.account) else { return };
+        let account = change.list.account;
+        let Some(slot) = accounts.get(&account) else { return true };
         let mut state = slot.followed.state.lock();
-        if state.list.version >= list.version {
-            return;
+        if !Arc::ptr_eq(&state.list, &change.before) {
+            return false;
         }
-        let before = std::mem::replace(&mut state.list, Arc::clone(list));
-        for entry in &before.entries {
-            owners.remove(&entry.id);
+        for id in &change.removed {
+            owners.remove(id);
         }
-        owners.extend(list.entries.iter().map(|entry| (entry.id, list.account)));
-        state.index();
-        // A new mailbox begins empty: its first message is a change to report.
-        let empty = ComparedHead::of(&MailboxHead::default());
-        for last in state.mailboxes.values_mut() {
-            last.head.get_or_insert(empty);
-        }
+        owners.extend(change.added.iter().map(|id| (*id, account)));
+        state.apply(change);
         drop(state);
         slot.followed.news.send_replace(());
+        true
     }
 
     /// The accounts followed after this one, in order, at most this many.

@@ -164,7 +164,11 @@ impl Mailbox {
         if view.counts().without_items() == 0 {
             return Ok(Arc::clone(view));
         }
-        let bare: Vec<Row> = view.rows(seqs).map(|(_, row)| *row).filter(Row::lacks_items).collect();
+        let (permits, place) = (&self.context().large_permits, self.place());
+        let (all, named) = (Arc::clone(view), seqs.clone());
+        let find =
+            move || -> Vec<Row> { all.rows(&named).map(|(_, row)| *row).filter(Row::lacks_items).collect() };
+        let bare = permits.run_if_large(place, seqs.count(), find).await?;
         let mut sized = Vec::with_capacity(bare.len());
         for some in bare.chunks(AT_ONCE) {
             let uids: NumSet = some.iter().map(|row| row.uid().value()).collect();
@@ -176,12 +180,15 @@ impl Mailbox {
                 sized.extend(row.zip(serve.octets(stored.summary)).map(|(row, size)| row.with_size(size)));
                 ControlFlow::Continue(())
             };
-            let (context, reader) = (self.context(), self.place());
-            let Unreadable(left) = context.made_summaries(reader, self.id(), &uids, &mut visit).await?;
+            let Unreadable(left) = self.context().made_summaries(place, self.id(), &uids, &mut visit).await?;
             if !left.is_empty() {
                 tracing::error!(mailbox = %self.id(), uids = %left, "the sizes of messages cannot be computed");
             }
+            // An engine that answers at once would never let another task in.
+            tokio::task::yield_now().await;
         }
-        Ok(Arc::new(view.edited(view.head().clone(), &sized, &NumSet::new(), &[])))
+        let (all, count) = (Arc::clone(view), sized.len() as u64);
+        let edit = move || Arc::new(all.edited(all.head().clone(), &sized, &NumSet::new(), &[]));
+        permits.run_if_large(place, count, edit).await
     }
 }

@@ -1,9 +1,11 @@
 //! Bodies in other forms, as readers get them.
 
+use futures_util::FutureExt as _;
 use posthaste_mail_model::{AccountId, MailboxId, NumSet, Uid};
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::offload::AT_ONCE;
 use crate::suite::layer::Layer;
 use crate::suite::{add_mailbox, new_id};
 use crate::{Holders, IncomingMessage, MemoryEngine, Store, StoreOptions};
@@ -207,6 +209,31 @@ async fn items_are_made_for_a_reader_and_kept_or_not() {
         assert_eq!(seen[1], (bare, body, b"12".to_vec()));
         assert_eq!((seen.len(), mailbox.view().row_of_uid(bare)), (2, view.row_of_uid(bare)));
     }
+}
+
+/// The rows of a large mailbox are found on another thread, before the first size is made.
+#[tokio::test]
+async fn the_sizes_of_many_messages_wait_for_a_permit() {
+    let world = World::with(Doubling(AtomicUsize::default(), true, AtomicUsize::default()), 0).await;
+    let sent = FormHeader { form: Form::Unconverted, served_len: 6, digest: [0; 8] }.before(b"winter");
+    let message = |_| {
+        let (bytes, summary, body) = (sent.clone(), Bytes::new(), world.store.new_body_id());
+        IncomingMessage { bytes, summary, body, flags: vec![], date: 1, saved: None }
+    };
+    let messages = (0..=AT_ONCE).map(message).collect();
+    world.store.destination(world.mailbox).append(messages).await.unwrap();
+    let mailbox = world.store.open(world.mailbox).await.unwrap();
+    let view = mailbox.view();
+    let all = view.all();
+    let mut sizing = std::pin::pin!(mailbox.sized(&view, &all));
+    let held = world.store.context().large_permits.acquire_all();
+    for _ in 0..100 {
+        assert!(sizing.as_mut().now_or_never().is_none());
+    }
+    assert_eq!(world.conversions(), 0);
+    drop(held);
+    let sized = sizing.await.unwrap();
+    assert_eq!((sized.counts().octets(), sized.counts().without_items()), (12 * (AT_ONCE + 1), 0));
 }
 
 #[tokio::test]

@@ -42,6 +42,24 @@ async fn a_message_or_a_login_begins_the_time_again() {
     talk.idle_for(40).await;
 }
 
+#[tokio::test]
+async fn a_refused_message_does_not_begin_the_time_again() {
+    for (header, outcome, after) in [("A: b\rc", "550 ", "421 4.4.2 "), ("A: b", "250 ", "250 ")] {
+        let mut talk = Talk::begin(Role::Smtp).await;
+        talk.idle_for(14).await;
+        talk.ask("EHLO client.example", "250 ").await;
+        talk.ask("MAIL FROM:<>", "250 ").await;
+        talk.ask("RCPT TO:<ana@example.org>", "250 ").await;
+        talk.ask("DATA", "354 ").await;
+        talk.ask(&format!("{header}\r\n\r\n."), outcome).await;
+        talk.0.advance(MINUTE).await;
+        if outcome == "250 " {
+            talk.0.send(b"NOOP\r\n").await;
+        }
+        talk.expect(after).await;
+    }
+}
+
 /// A submission service with other times.
 async fn submission(change: impl FnOnce(&mut SmtpOptions)) -> Arc<SmtpService> {
     let mut service = Arc::into_inner(service_with_ana(Role::Submission).await).unwrap();

@@ -372,8 +372,11 @@ impl Driver {
         for reply in &replies {
             self.say(reply);
         }
-        self.message_due = self.connection.clock().now() + self.service.options.begin_within;
-        self.without_message = WithoutMessage::default();
+        // Refused messages cost a stranger little. LMTP peers pass on what others sent.
+        if self.service.role == Role::Lmtp || replies.iter().any(|reply| !reply.is_refusal()) {
+            self.message_due = self.connection.clock().now() + self.service.options.begin_within;
+            self.without_message = WithoutMessage::default();
+        }
         Ok(Next::Command)
     }
 

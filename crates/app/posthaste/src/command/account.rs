@@ -18,6 +18,7 @@ use crate::command::names::full_name;
 use crate::command::{credentials, mailbox_referral, referral};
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::{for_line, json_line};
 use crate::open::{self, Opened};
 use crate::password;
 
@@ -223,10 +224,10 @@ async fn list(opened: &Opened, json: bool) -> Result<()> {
                 let line = json!({"name": account.name, "disabled": account.disabled, "messages": messages,
                                   "bytes": bytes, "quota_bytes": account.quota_bytes,
                                   "quota_messages": account.quota_messages});
-                writeln!(out, "{line}")?;
+                writeln!(out, "{}", json_line(&line))?;
             } else {
-                let size = bytesize::ByteSize(bytes);
-                writeln!(out, "{:<40} {state:<8} {messages:>9} messages {size:>12}", account.name)?;
+                let (name, size) = (for_line(&account.name), bytesize::ByteSize(bytes));
+                writeln!(out, "{name:<40} {state:<8} {messages:>9} messages {size:>12}")?;
             }
         }
         match page.last() {
@@ -279,20 +280,18 @@ impl AccountDetails {
             own_limits.map(|(limit, own)| (limit.name().to_owned(), json!(own))).collect();
         let boxes = list.entries.iter().zip(heads).map(|(e, h)| json!({"name": e.name.as_str(),
             "id": e.id.to_string(), "messages": h.counts.messages, "unseen": h.counts.unseen, "bytes": h.counts.octets()}));
-        println!(
-            "{}",
-            json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
-                   "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
-                   "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "folder_limits": account.folder_limits, "own_limits": own_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
-                   "aliases": aliases, "forward": account.forward, "referral": account.referral, "mailbox_referrals": account.mailbox_referrals, "sets_quotas": account.sets_quotas, "certificates": certificates,
-                   "mailboxes": boxes.collect::<Vec<_>>()})
-        );
+        let all = json!({"name": account.name, "id": account.id.to_string(), "disabled": account.disabled, "shared": account.shared,
+            "quota_bytes": account.quota_bytes, "quota_messages": account.quota_messages,
+            "quota_mailboxes": account.quota_mailboxes, "command_limits": account.command_limits, "folder_limits": account.folder_limits, "own_limits": own_limits, "format": account.format, "keep_original": account.keep_original, "created": account.created,
+            "aliases": aliases, "forward": account.forward, "referral": account.referral, "mailbox_referrals": account.mailbox_referrals, "sets_quotas": account.sets_quotas, "certificates": certificates,
+            "mailboxes": boxes.collect::<Vec<_>>()});
+        println!("{}", json_line(&all));
     }
 
     /// `default` is for accounts without a setting of their own.
     fn print_text(&self, default: FormatSettings) {
         let Self { account, aliases, list, heads, certificates } = self;
-        println!("name     {}", account.name);
+        println!("name     {}", for_line(&account.name));
         println!("id       {}", account.id);
         let shared = if account.shared { ", shared" } else { "" };
         println!("state    {}{shared}", if account.disabled { "disabled" } else { "enabled" });
@@ -319,10 +318,11 @@ impl AccountDetails {
         let original = if has_original { ", with the rich original" } else { "" };
         let whose = if account.format.is_none() { " (the server's)" } else { "" };
         println!("format   {}{original}{whose}", json!(format).as_str().unwrap_or_default());
-        println!("aliases  {}", if aliases.is_empty() { "none".into() } else { aliases.join(", ") });
+        let addresses = if aliases.is_empty() { "none".to_owned() } else { aliases.join(", ") };
+        println!("aliases  {}", for_line(&addresses));
         if let Some(forward) = &account.forward {
             let copy = if forward.keep { "a copy stays" } else { "no copy stays" };
-            println!("forward  {} ({copy})", forward.to.join(", "));
+            println!("forward  {} ({copy})", for_line(&forward.to.join(", ")));
         }
         if let Some(referral) = &account.referral {
             println!("referral {}", referral::words(referral));
@@ -340,7 +340,9 @@ impl AccountDetails {
             let size = bytesize::ByteSize(head.counts.octets());
             println!(
                 "mailbox  {:<40} {:>9} messages {:>9} unseen {size:>12}",
-                entry.name, head.counts.messages, head.counts.unseen
+                for_line(entry.name.as_str()),
+                head.counts.messages,
+                head.counts.unseen
             );
         }
     }

@@ -11,6 +11,7 @@ use crate::cli;
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::{for_line, json_line};
 use crate::open::{self, Opened};
 
 pub async fn run(config: Config, command: cli::Acl) -> Result<()> {
@@ -114,8 +115,8 @@ async fn show(opened: &Opened, owner: &str, mailbox: Option<&str>, json: bool) -
         for (who, rights) in acl.iter() {
             let (name, who, rights) = (entry.name.as_str(), who.to_string(), rights.to_string());
             let line = match json {
-                true => json!({"mailbox": name, "who": who, "rights": rights}).to_string(),
-                false => format!("{name}\t{who}\t{rights}"),
+                true => json_line(&json!({"mailbox": name, "who": who, "rights": rights})),
+                false => format!("{}\t{}\t{rights}", for_line(name), for_line(&who)),
             };
             writeln!(out, "{line}")?;
         }

@@ -13,6 +13,7 @@ use crate::cli;
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::{for_line, json_line};
 use crate::open::{self, Opened};
 
 /// `posthaste account app-password`.
@@ -79,12 +80,12 @@ async fn list(opened: &Opened, name: &str, json: bool) -> Result<()> {
         if json {
             println!(
                 "{}",
-                json!({"id": one.id.to_string(), "label": one.label, "protocols": services, "created": one.created,
-                       "expires": one.expires, "last_use": used})
+                json_line(&json!({"id": one.id.to_string(), "label": one.label, "protocols": services,
+                       "created": one.created, "expires": one.expires, "last_use": used}))
             );
             continue;
         }
-        println!("{:<24} {} {}", one.label, one.id, words(&one, &services, used));
+        println!("{:<24} {} {}", for_line(&one.label), one.id, words(&one, &services, used));
     }
     Ok(())
 }

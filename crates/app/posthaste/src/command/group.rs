@@ -2,13 +2,14 @@
 
 use std::io::Write as _;
 
-use posthaste_directory::{Directory, ResolveError};
+use posthaste_directory::{Directory, Group, ResolveError};
 use serde_json::json;
 
 use crate::cli;
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::Result;
+use crate::logging::{for_line, json_line};
 use crate::open;
 
 /// Groups read at a time.
@@ -51,16 +52,36 @@ async fn list(directory: &Directory, json: bool) -> Result<()> {
     loop {
         let page = directory.groups().list(after.as_deref(), PAGE).await?;
         for group in &page {
-            let owner = group.owner.as_deref();
-            let line = match json {
-                true => json!({"group": group.address, "members": group.members, "owner": owner}).to_string(),
-                false => format!("{}\t{}\t{}", group.address, group.members.join(","), owner.unwrap_or("-")),
-            };
+            let line = if json { as_json(group) } else { as_line(group) };
             writeln!(out, "{line}")?;
         }
         match page.last() {
             Some(last) if page.len() == PAGE => after = Some(last.address.clone()),
             _ => return Ok(()),
+        }
+    }
+}
+
+fn as_json(Group { address, members, owner }: &Group) -> String {
+    json_line(&json!({"group": address, "members": members, "owner": owner}))
+}
+
+fn as_line(Group { address, members, owner }: &Group) -> String {
+    let owner = owner.as_deref().unwrap_or("-");
+    format!("{}\t{}\t{}", for_line(address), for_line(&members.join(",")), for_line(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its names may be those of a forged backup.
+    #[test]
+    fn a_group_sends_a_terminal_no_control_characters() {
+        let forged = || "a\u{1b}[2J\u{9b}1A\n@b.test".to_owned();
+        let group = Group { address: forged(), members: vec![forged()], owner: Some(forged()) };
+        for line in [as_json(&group), as_line(&group)] {
+            assert!(!line.chars().any(|c| c.is_control() && c != '\t'), "{line:?}");
         }
     }
 }

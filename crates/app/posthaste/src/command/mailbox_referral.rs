@@ -9,6 +9,7 @@ use crate::command::names::full_name;
 use crate::command::referral::refuse_password;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::for_line;
 use crate::open;
 
 /// A change of a referral.
@@ -82,7 +83,7 @@ fn url(given: &str, account: &str, hostname: &str) -> std::result::Result<String
 
 /// A referral, for people.
 pub fn words(referral: &MailboxReferral) -> String {
-    format!("{} {}", referral.mailbox, referral.url)
+    for_line(&format!("{} {}", referral.mailbox, referral.url))
 }
 
 #[cfg(test)]

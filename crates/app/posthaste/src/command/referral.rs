@@ -7,6 +7,7 @@ use posthaste_mail_model::masked;
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::for_line;
 use crate::open;
 
 /// Sends logins elsewhere (`to`: a URL, and whether logins here succeed), or no longer, or shows
@@ -65,7 +66,7 @@ pub fn refuse_password(given: &str) -> std::result::Result<(), String> {
 /// A referral, for people.
 pub fn words(referral: &Referral) -> String {
     let admits = if referral.admits { "logins here succeed, too" } else { "logins here are refused" };
-    format!("{} ({admits})", referral.url)
+    format!("{} ({admits})", for_line(&referral.url))
 }
 
 #[cfg(test)]

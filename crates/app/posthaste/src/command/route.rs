@@ -17,6 +17,7 @@ use crate::command::names::full_name;
 use crate::command::serve::hostname;
 use crate::config::{Config, RouteAccept};
 use crate::failure::{Failure, Result};
+use crate::logging::{for_line, json_line};
 use crate::open;
 
 /// An address on the route of mail, and what happens to mail for it.
@@ -38,8 +39,10 @@ pub async fn run(config: Config, command: cli::Route) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for RouteEntry { depth, address, what } in &steps {
         let line = match command.json {
-            true => json!({"depth": depth, "address": address, "what": what}).to_string(),
-            false => format!("{:indent$}{address} {what}", "", indent = 2 * depth),
+            true => json_line(&json!({"depth": depth, "address": address, "what": what})),
+            false => {
+                format!("{:indent$}{} {}", "", for_line(address), for_line(what), indent = 2 * depth)
+            }
         };
         writeln!(out, "{line}")?;
     }

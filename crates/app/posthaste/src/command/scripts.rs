@@ -11,7 +11,7 @@ use crate::command::names::full_name;
 use crate::command::sieve;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
-use crate::logging::for_terminal;
+use crate::logging::{for_line, for_terminal};
 use crate::open::{self, Opened};
 
 pub async fn run(config: Config, command: Sieve) -> Result<()> {
@@ -67,7 +67,7 @@ async fn list(opened: &Opened, account: &Account) -> Result<()> {
     for script in &scripts {
         let is_active = account.scripts.active.as_deref() == Some(script.name.as_str());
         let active = if is_active { "\tactive" } else { "" };
-        writeln!(out, "{}\t{}{active}", script.name, script.text.len())?;
+        writeln!(out, "{}\t{}{active}", for_line(&script.name), script.text.len())?;
     }
     Ok(())
 }

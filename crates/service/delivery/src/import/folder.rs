@@ -20,8 +20,11 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use posthaste_mail_model::Flag;
+
 use super::file_kind::{FileKind, kind_of_file, remedy};
 use super::source_folder::{Entry, EntryKind, LINK, SourceFolder};
+use super::status::Place;
 use super::{Fault, ImportError, ImportedMessage, Sink, maildir, mbox, status};
 use crate::format::{date_field, to_crlf};
 
@@ -163,7 +166,9 @@ impl Walk<'_> {
         let path = folder.path_of(name);
         match maildir::read_file(folder, name, self.message_len_max) {
             Ok((bytes, modified)) => {
-                let flags = status::scan(&bytes).flags;
+                let mut flags = status::scan(&bytes, Place::Anywhere).flags;
+                // Somebody kept this file. The field may be the sender's.
+                flags.retain(|flag| *flag != Flag::Deleted);
                 let date = date_field(&bytes).or(modified);
                 let origin = maildir::origin(&path);
                 let bytes = to_crlf(bytes);

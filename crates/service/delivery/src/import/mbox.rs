@@ -7,6 +7,9 @@
 //! mboxcl2 quotes nothing. Its Content-Length has the length of the body. That is believed only
 //! where a message or the file does end there, since programs that edit messages leave it wrong.
 //!
+//! Our export and Thunderbird name no sender: `From - date`. They quote, so the Content-Length is
+//! the sender's own. A false one could otherwise make later messages a part of this one.
+//!
 //! A `From ` line in the middle only counts if it has a date: "From here on it rains" begins
 //! no message.
 
@@ -15,6 +18,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::status::Place;
 use super::{Fault, ImportedMessage, Origin, Sink, status};
 use crate::format::{date_field, is_quotable, lines, parse_from_line, to_crlf};
 
@@ -84,6 +88,8 @@ struct Building {
     /// The offset in the file at which the message's `From ` line begins.
     offset: u64,
     date: Option<u32>,
+    /// The `From ` line names no sender.
+    is_unnamed: bool,
     bytes: Vec<u8>,
     /// The octets of the message, kept or not.
     len: u64,
@@ -100,8 +106,9 @@ enum Body {
 }
 
 impl Building {
-    fn new(offset: u64, date: Option<u32>) -> Self {
-        Self { offset, date, bytes: Vec::new(), len: 0, body: Body::NotStarted(None) }
+    fn new(offset: u64, date: Option<u32>, from_line: &[u8]) -> Self {
+        let is_unnamed = from_line.starts_with(b"From - ");
+        Self { offset, date, is_unnamed, bytes: Vec::new(), len: 0, body: Body::NotStarted(None) }
     }
 
     /// Whether a `From ` line at an offset can begin the next message.
@@ -142,7 +149,7 @@ impl Reader<'_> {
             let date = parse_from_line(piece);
             if date.is_some() || self.offset == 0 {
                 self.finish()?;
-                self.current = Some(Building::new(self.offset, date));
+                self.current = Some(Building::new(self.offset, date, piece));
                 return ControlFlow::Continue(());
             }
         }
@@ -152,14 +159,16 @@ impl Reader<'_> {
             return ControlFlow::Continue(());
         }
         let (offset, source) = (self.offset, self.source);
-        let current = self.current.get_or_insert_with(|| Building::new(offset, None));
+        let current = self.current.get_or_insert_with(|| Building::new(offset, None, b""));
         if is_line && let Body::NotStarted(length) = &mut current.body {
             if matches!(piece, b"\n" | b"\r\n") {
                 let body_start = offset + piece.len() as u64;
                 let end =
                     length.and_then(|len| body_start.checked_add(len)).filter(|end| source.ends_at(*end));
                 current.body = Body::Until(end.unwrap_or(body_start));
-            } else if let Some(said) = content_length(piece) {
+            } else if !current.is_unnamed
+                && let Some(said) = content_length(piece)
+            {
                 *length = Some(said);
             }
         }
@@ -188,10 +197,11 @@ impl Reader<'_> {
         }
         let mut bytes = built.bytes;
         drop_empty_line(&mut bytes);
-        if std::mem::take(&mut self.first) && status::is_folder_data(&bytes) {
+        if std::mem::take(&mut self.first) && !built.is_unnamed && status::is_folder_data(&bytes) {
             return ControlFlow::Continue(());
         }
-        let (message, flags) = status::take(bytes);
+        let place = if built.is_unnamed { Place::FirstRun } else { Place::Anywhere };
+        let (message, flags) = status::take(bytes, place);
         let mailbox = self.source.mailbox.to_owned();
         let date = built.date.or_else(|| date_field(&message));
         self.sink.message(ImportedMessage { mailbox, flags, date, bytes: to_crlf(message), origin })

@@ -39,6 +39,15 @@ const FIELDS: [(&str, Field); 9] = [
     ("X-IMAP", Field::Passed),
 ];
 
+/// Where a header has the fields of the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Only the first ones that follow each other. Others below are the sender's.
+    FirstRun,
+    /// Any of these fields.
+    Anywhere,
+}
+
 /// The flags of a header, and the ranges of the message that have them.
 pub(super) struct Scan {
     pub flags: Vec<Flag>,
@@ -46,7 +55,7 @@ pub(super) struct Scan {
 }
 
 /// Reads the fields of a message's header.
-pub(super) fn scan(message: &[u8]) -> Scan {
+pub(super) fn scan(message: &[u8], place: Place) -> Scan {
     let mut scan = Scan { flags: Vec::new(), cuts: Vec::new() };
     let (mut at, mut inside) = (0, None);
     for line in lines(message) {
@@ -63,6 +72,8 @@ pub(super) fn scan(message: &[u8]) -> Scan {
             read(field, &String::from_utf8_lossy(&text[value_at..]), &mut scan.flags);
             inside = Some((field, 0));
             scan.cuts.push((at, end));
+        } else if place == Place::FirstRun && !scan.cuts.is_empty() {
+            break;
         }
         at = end;
     }
@@ -70,8 +81,8 @@ pub(super) fn scan(message: &[u8]) -> Scan {
 }
 
 /// Takes the fields out of a message's header.
-pub(super) fn take(message: Vec<u8>) -> (Vec<u8>, Vec<Flag>) {
-    let Scan { flags, cuts } = scan(&message);
+pub(super) fn take(message: Vec<u8>, place: Place) -> (Vec<u8>, Vec<Flag>) {
+    let Scan { flags, cuts } = scan(&message, place);
     if cuts.is_empty() { (message, flags) } else { (without(&message, &cuts), flags) }
 }
 
@@ -148,7 +159,11 @@ mod tests {
     use super::*;
 
     fn taken(message: &str) -> (String, Vec<String>) {
-        let (message, flags) = take(message.as_bytes().to_vec());
+        taken_at(message, Place::Anywhere)
+    }
+
+    fn taken_at(message: &str, place: Place) -> (String, Vec<String>) {
+        let (message, flags) = take(message.as_bytes().to_vec(), place);
         (String::from_utf8(message).unwrap(), flags.iter().map(ToString::to_string).collect())
     }
 
@@ -165,6 +180,17 @@ mod tests {
             (message.as_str(), flags),
             ("A: b\n\n", vec!["\\Seen".into(), "\\Answered".into(), "$Forwarded".into()])
         );
+    }
+
+    #[test]
+    fn fields_below_the_first_ones_are_the_senders() {
+        let own = "Received: x\nX-Status: D\nX-Mozilla-Status: 0008\nStatus: R\n\n";
+        let (message, flags) =
+            taken_at(&format!("Status: O\nX-Status: F\nX-Keywords: a\n b\n{own}"), Place::FirstRun);
+        assert_eq!((message.as_str(), flags), (own, vec!["\\Flagged".into(), "a".into(), "b".into()]));
+        let (message, flags) =
+            taken_at(&format!("X-Account-Key: a\nX-Mozilla-Status: 0001\n{own}"), Place::FirstRun);
+        assert_eq!((message, flags), (format!("X-Account-Key: a\n{own}"), vec!["\\Seen".into()]));
     }
 
     #[test]

@@ -131,6 +131,28 @@ fn a_content_length_counts_where_a_message_ends_there() {
 }
 
 #[test]
+fn a_senders_own_fields_swallow_and_delete_nothing() {
+    let from = "From - Tue Nov 14 22:13:20 2023\n";
+    let later = format!("{from}Status: O\nA: 2\n\ntwo\n\n");
+    let body = format!("one\n\n{later}");
+    // The length reaches to the end of a later message.
+    let own = format!("Received: x\nContent-Length: {}\nX-Status: D\n", body.len() - 1);
+    let file = format!("{from}Status: O\n{own}\n{body}{from}Status: O\nA: 3\n\nthree\n\n");
+    let kept = mbox(file.as_bytes());
+    let first = format!("{own}\none\n").replace('\n', "\r\n");
+    assert_eq!(texts(&kept), [first.as_str(), "A: 2\r\n\r\ntwo\r\n", "A: 3\r\n\r\nthree\r\n"]);
+    assert!(kept.found.iter().all(|found| found.flags.is_empty()));
+
+    let notes = "Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\ntext\n\n";
+    assert_eq!(mbox(format!("{from}Status: O\n{notes}").as_bytes()).found.len(), 1);
+
+    let dir = tree(&[("a.eml", "X-Status: DF\nA: 1\n\n")]);
+    let mut kept = CollectedMessages::default();
+    read(dir.path(), LIMIT, &mut kept).unwrap();
+    assert_eq!(kept.found[0].flags, [Flag::Flagged]);
+}
+
+#[test]
 fn a_line_without_end_and_a_message_over_the_limit() {
     let long = "x".repeat(500_000);
     let larger = "y".repeat(3_000_000);

@@ -24,6 +24,7 @@ mod groups;
 mod included;
 mod long_headers;
 mod questions;
+mod refusals;
 mod sent_on;
 
 const ANA: &str = "ana@example.org";

@@ -221,6 +221,25 @@ mod tests {
         assert_eq!(taken(&mut watch, &[]), ["z messages"]);
     }
 
+    /// A mailbox is created while the heads of the others are read.
+    #[tokio::test]
+    async fn a_new_mailbox_changes_nothing_of_the_others() {
+        let (here, _, account) = world(&["a"]).await;
+        append(&here, account, "a", 1).await;
+        let list = here.list(account).await.unwrap();
+        let id = list.find(&name("a")).unwrap().id;
+        let head = here.status(&[id]).await.unwrap().remove(0).unwrap();
+        let followers = Arc::clone(&here.context().followers);
+        let (mut watch, is_new) = followers.follow(&list, here.context().waiting());
+        here.create(account, &name("b"), None).await.unwrap();
+        followers.begin(account, [(id, head.clone())].into_iter());
+        followers.note(id, &head);
+        assert!(is_new && taken(&mut watch, &[]).is_empty());
+        append(&here, account, "b", 1).await;
+        append(&here, account, "a", 1).await;
+        assert_eq!(taken(&mut watch, &[]), ["b messages", "a messages"]);
+    }
+
     #[tokio::test]
     async fn changes_of_other_nodes_are_seen_by_looking() {
         let (here, there, account) = world(&["a", "b"]).await;

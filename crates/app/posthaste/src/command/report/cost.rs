@@ -13,6 +13,7 @@ use crate::cli::CostBy;
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::{for_line, json_line};
 
 /// The options of the command line.
 pub struct CostOptions {
@@ -68,12 +69,12 @@ fn list(all: &Value, options: &CostOptions) -> Result<()> {
     }
     for sum in sums.iter().take(options.top) {
         if options.json {
-            writeln!(out, "{sum}")?;
+            writeln!(out, "{}", json_line(sum))?;
         } else if options.by == CostBy::Role {
             let cpu = sum["cpu_ns"].as_u64().unwrap_or(0) as f64 / 1e9;
             writeln!(out, "{cpu:>10.3} {:>10}  {}", sum["threads"].as_u64().unwrap_or(0), label(sum))?;
         } else {
-            writeln!(out, "{}  {}", line(&served::of_value(sum)?), label(sum))?;
+            writeln!(out, "{}  {}", line(&served::of_value(sum)?), for_line(&label(sum)))?;
         }
     }
     Ok(())
@@ -143,7 +144,7 @@ async fn one_account(config: &Config, all: &Value, name: &str, options: &CostOpt
     if options.json {
         let mut account = found.clone();
         account["cut"] = cut_as_json(uses, cut, &curves);
-        writeln!(out, "{account}")?;
+        writeln!(out, "{}", json_line(&account))?;
         return Ok(());
     }
     writeln!(out, "{HEADER}")?;

@@ -14,6 +14,7 @@ use super::served::{self, OfCommand, Use, Uses, class_of};
 use crate::command::names::full_name;
 use crate::config::Config;
 use crate::failure::Result;
+use crate::logging::{for_line, json_line};
 use crate::open::{self, Opened};
 
 /// Accounts read at a time.
@@ -129,7 +130,7 @@ fn write_json(out: &mut impl Write, folders: &[Folder], costs: Option<&Costs>) -
             line["cost"] = costs.of(folder).as_json();
             line["cost"]["of"] = if folder.is_inbox() { "inbox" } else { "folders of this size" }.into();
         }
-        writeln!(out, "{line}")?;
+        writeln!(out, "{}", json_line(&line))?;
     }
     Ok(())
 }
@@ -146,7 +147,7 @@ fn write_text(out: &mut impl Write, folders: &[Folder], costs: Option<&Costs>) -
             };
             write!(out, " {:>10.3} s CPU {less:>10} s less", now / 1e9)?;
         }
-        writeln!(out, "  {account}  {name}")?;
+        writeln!(out, "  {}  {}", for_line(account), for_line(name))?;
     }
     let Some(Costs { uses, cut, .. }) = costs.filter(|_| !folders.is_empty()) else { return Ok(()) };
     let since = humantime::format_duration(Duration::from_secs(uses.seconds));
