@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use posthaste_mail_model::{AccountId, MailboxId, ModSeq};
+use posthaste_mail_model::{AccountId, MailboxId, ModSeq, NumSet};
 use posthaste_store::{Counts, DirectoryChange, ListCommit, MailboxHead, Result, Row, StoreError};
 
 use super::catalog::{Catalog, Entry};
@@ -17,7 +17,7 @@ use super::ranges::Ranges;
 use super::salvage::{OldIndex, Salvaged};
 use crate::index::heads::StoredHead;
 use crate::index::packs::PackState;
-use crate::index::rows::{self, Scratch};
+use crate::index::rows::{self, RowWalk, Scratch};
 use crate::index::{Index, Writing, directory, expunging, lists, removed};
 use crate::log::PackBytes;
 use crate::log::commit::Commit;
@@ -25,7 +25,7 @@ use crate::log::entry::{self, LoggedMailbox};
 use crate::log::pair;
 use crate::log::range::Table;
 use crate::log::record::Kind;
-use crate::writer::redo::{MakeSummaries, Redo, Redone};
+use crate::writer::redo::{CHANGED_FEW, MakeSummaries, Redo, Redone};
 
 /// Records of one index transaction.
 const STEP: usize = 10_000;
@@ -366,10 +366,22 @@ impl<'a> Replay<'a> {
         now: ModSeq,
     ) -> Result<LoggedMailbox> {
         logged.expected = now;
-        // A forged set may have four billion UIDs, and the mailbox has those of its rows.
-        let there = rows::uids(self.index, txn, mailbox)?;
+        // A forged set may have four billion UIDs, and the mailbox has those of its rows. Reading
+        // all rows for each commit would take quadratic time.
+        if logged.changed_count() > CHANGED_FEW {
+            let there = rows::uids(self.index, txn, mailbox)?;
+            logged.changed.iter_mut().for_each(|(_, _, set)| *set = set.intersection(&there));
+            return Ok(logged);
+        }
+        let mut walk = RowWalk::new(mailbox);
         for (_, _, set) in &mut logged.changed {
-            *set = set.intersection(&there);
+            let mut there = NumSet::new();
+            for uid in set.iter() {
+                if walk.find(self.index, txn, uid)?.is_some() {
+                    there.push(uid);
+                }
+            }
+            *set = there;
         }
         Ok(logged)
     }

@@ -69,7 +69,7 @@ const LONG: usize = 64 << 10;
 
 /// Changed messages of a commit that take little memory, whether or not they are there. For more,
 /// the mailbox's chunks are counted.
-const CHANGED_FEW: u64 = 10_000;
+pub(crate) const CHANGED_FEW: u64 = 10_000;
 
 /// The summaries that a redo may still make. The other messages get empty ones: their first readers
 /// make them.
