@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use posthaste_directory::Recent;
 use posthaste_net::Tiers;
 
-use crate::rates::{an_hour, pour};
+use crate::bucket::{an_hour, pour};
 
 /// The time in which a host must come again. RFC 5321 §4.5.4.1 has senders try for 4 to 5 days.
 /// Most come within hours.

@@ -16,6 +16,7 @@
 //! * Records about untrusted hosts are bounded, and in memory only. A restart drops them.
 
 mod block_list;
+mod bucket;
 mod greeting;
 mod greylist;
 mod rates;

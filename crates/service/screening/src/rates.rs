@@ -3,12 +3,12 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use posthaste_directory::Recent;
-use posthaste_net::{HOUR, Rate};
 
+use crate::bucket::{an_hour, pour};
 use crate::greylist::{host_of, network_of};
 use crate::verdict::Refusal;
 
@@ -56,24 +56,6 @@ impl Default for Rates {
             unknown: table(),
         }
     }
-}
-
-pub(crate) const fn an_hour(count: u64) -> Rate {
-    Rate { count, period: HOUR }
-}
-
-/// Adds one to a bucket. If the bucket is full, returns how long to wait.
-pub(crate) fn pour(table: &Mutex<Recent<u64, u64>>, key: u64, rate: Rate, now: u64) -> Option<Duration> {
-    if rate.count == 0 {
-        return None;
-    }
-    let mut table = table.lock();
-    let poured = rate.pour(table.get(&key).unwrap_or(0), 1, now);
-    let wait = rate.wait(poured, now);
-    if wait.is_none() {
-        table.insert(key, poured);
-    }
-    wait
 }
 
 impl Rates {

@@ -1,7 +1,6 @@
 //! `posthaste sieve list|get|put|activate|deactivate|remove`: accounts' scripts, on the store
 //! itself, so that a running server uses them from the next message on.
 
-use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 
 use posthaste_directory::Account;
@@ -32,8 +31,8 @@ pub async fn run(config: Config, command: Sieve) -> Result<()> {
         Sieve::Get { name, .. } => {
             let text = directory.scripts().get(account.id, &name).await?;
             let mut out = std::io::stdout();
-            let is_terminal = out.is_terminal();
-            out.write_all(shown(&text, is_terminal).as_bytes())?;
+            let text = if out.is_terminal() { shown(&text) } else { text.to_string() };
+            out.write_all(text.as_bytes())?;
         }
         Sieve::Put(options) => put(&opened, &account, &options).await?,
         Sieve::Activate { name, .. } => {
@@ -52,12 +51,9 @@ pub async fn run(config: Config, command: Sieve) -> Result<()> {
     Ok(())
 }
 
-/// A script as it is printed. A user wrote it, so a terminal gets none of its control characters.
-fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
-    match is_terminal {
-        true => Cow::Owned(for_terminal(&text.replace("\r\n", "\n"))),
-        false => Cow::Borrowed(text),
-    }
+/// A script for a terminal. A user wrote it, so none of its control characters are sent.
+fn shown(text: &str) -> String {
+    for_terminal(&text.replace("\r\n", "\n"))
 }
 
 async fn list(opened: &Opened, account: &Account) -> Result<()> {
@@ -95,7 +91,6 @@ mod tests {
     #[test]
     fn a_script_controls_no_terminal() {
         let script = "# \u{1b}[2J\u{9b}1A\r\n\tkeep;\r\n";
-        assert_eq!(shown(script, true), "# \\u{1b}[2J\\u{9b}1A\n\tkeep;\n");
-        assert_eq!(shown(script, false), script);
+        assert_eq!(shown(script), "# \\u{1b}[2J\\u{9b}1A\n\tkeep;\n");
     }
 }
