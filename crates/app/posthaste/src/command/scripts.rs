@@ -31,7 +31,7 @@ pub async fn run(config: Config, command: Sieve) -> Result<()> {
         Sieve::Get { name, .. } => {
             let text = directory.scripts().get(account.id, &name).await?;
             let mut out = std::io::stdout();
-            let text = if out.is_terminal() { shown(&text) } else { text.to_string() };
+            let text = if out.is_terminal() { shown(&text) } else { text };
             out.write_all(text.as_bytes())?;
         }
         Sieve::Put(options) => put(&opened, &account, &options).await?,
