@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use posthaste_delivery::DeliveryError;
 use posthaste_directory::Recipient;
-use posthaste_queue::Success;
 use posthaste_sieve::{Effect, Outcome};
 
 use crate::file::Filing;

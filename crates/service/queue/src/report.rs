@@ -14,7 +14,7 @@ use crate::success::Success;
 /// Octets of the reported message's header that a report returns at most.
 const HEADER_LEN_MAX: usize = 32 * 1024;
 /// Octets of a message from which on only its header is returned (RFC 3461 §6.2). Each of a
-/// thousand destinations may cause a report. They wait in the queue if the sender's account is full.
+/// thousand destinations may cause a report. They wait in the queue if the account is full.
 pub(crate) const WHOLE_LEN_MAX: usize = 2 * HEADER_LEN_MAX;
 const EIGHT_BIT: &str = "Content-Transfer-Encoding: 8bit\r\n";
 

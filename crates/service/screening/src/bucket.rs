@@ -1,5 +1,5 @@
-//! Leaky buckets, in tables of those that were used lately. An entry is the time at which its bucket
-//! is empty.
+//! Leaky buckets, in tables of those that were used lately. An entry is the time at which its
+//! bucket is empty.
 
 use std::time::Duration;
 
