@@ -107,7 +107,7 @@ fn value_of(field: &[u8]) -> Option<&[u8]> {
 fn is_ours(value: &[u8], host: &str) -> bool {
     let mut rest = value;
     loop {
-        rest = rest.trim_ascii_start();
+        rest = &rest[rest.iter().position(u8::is_ascii_graphic).unwrap_or(rest.len())..];
         match rest {
             [b'(', ..] => match behind_comment(rest) {
                 Some(behind) => rest = behind,
@@ -116,7 +116,7 @@ fn is_ours(value: &[u8], host: &str) -> bool {
             _ => break,
         }
     }
-    let mut name: Vec<u8> = match rest {
+    let name: Vec<u8> = match rest {
         [b'"', quoted @ ..] => {
             let mut name = Vec::new();
             let mut bytes = quoted.iter();
@@ -134,10 +134,15 @@ fn is_ours(value: &[u8], host: &str) -> bool {
             rest[..rest.iter().position(ends).unwrap_or(rest.len())].to_vec()
         }
     };
-    name.retain(u8::is_ascii_graphic);
-    let name = name.strip_suffix(b".").unwrap_or(&name);
-    let host = host.bytes().filter(u8::is_ascii_graphic).map(|byte| byte.to_ascii_lowercase());
-    name.is_empty() || name.iter().map(u8::to_ascii_lowercase).eq(host)
+    let is_host = |name: &[u8]| {
+        let name = name.strip_suffix(b".").unwrap_or(name);
+        let host = host.bytes().filter(u8::is_ascii_graphic).map(|byte| byte.to_ascii_lowercase());
+        name.iter().map(u8::to_ascii_lowercase).eq(host)
+    };
+    let whole: Vec<u8> = name.iter().copied().filter(u8::is_ascii_graphic).collect();
+    // Behind such a blank, a reader may find a version.
+    let mut words = name.split(|byte| !byte.is_ascii_graphic()).filter(|word| !word.is_empty());
+    matches!(whole.as_slice(), b"" | b".") || is_host(&whole) || words.next().is_some_and(is_host)
 }
 
 /// Behind a comment, which may hold others (RFC 5322 §3.2.2).
@@ -185,6 +190,9 @@ mod tests {
             "Authentication-Results: \u{b}mx.test; dmarc=pass\r\n",
             "Authentication-Results: \"mx.test\u{b}\"; dmarc=pass\r\n",
             "Authentication-Results: mx.test\u{a0}; dmarc=pass\r\n",
+            "Authentication-Results: mx.test\u{a0}1; dmarc=pass\r\n",
+            "Authentication-Results: \u{a0}\"mx.test\"; dmarc=pass\r\n",
+            "Authentication-Results: \u{2003}MX.test.\u{2003}1; dmarc=pass\r\n",
             "Authentication-Results\u{b}: mx.test; dmarc=pass\r\n",
         ] {
             let said = results(&format!("Return-Path: <a@b>\r\n{forged}{rest}"));

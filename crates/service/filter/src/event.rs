@@ -174,6 +174,8 @@ impl Filter {
         if outcome.effects.iter().any(is_answer) {
             return Err(NotRun::Script("\"reject\" and \"vacation\" are for mail that comes in".into()));
         }
+        let _outcome_held =
+            self.runs.hold(recipient.account.id, outcome.memory_bytes()).await.ok_or_else(too_many)?;
         // Rich mail that is edited keeps its original.
         let original = match outcome.headers.is_empty() {
             true => None,
@@ -353,5 +355,34 @@ mod tests {
         drop(held);
         large.await;
         assert!(flagged(2).await);
+    }
+
+    /// Many sessions of an account would hold one each.
+    #[tokio::test]
+    async fn an_account_has_few_long_outcomes_of_events() {
+        let (filter, ana) = filter().await;
+        let (delivery, directory) = (&filter.delivery, filter.delivery.directory());
+        let script =
+            format!("require \"editheader\"; addheader \"X-Long\" \"{}\"; keep;", "x".repeat(60_000));
+        directory.scripts().put(&ana, "long", &script).await.unwrap();
+        let mailbox = delivery.mailboxes(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+        let entry = [(SCRIPT_ENTRY, Some(Bytes::from_static(b"long")))];
+        directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &entry).await.unwrap();
+        let text = Bytes::from_static(b"Subject: a\r\n\r\nb\r\n");
+        let message = delivery.incoming(text, Vec::new(), None).await.unwrap();
+        delivery.append(&ana, &delivery.store().destination(mailbox), vec![message]).await.unwrap();
+        let (owner, user, uids) = (&ana, &ana, &NumSet::range(1, 1));
+        let event = || Event { owner, user, mailbox, cause: Cause::Append, uids, flags: &[] };
+        let messages =
+            async || delivery.store().open(mailbox).await.unwrap().current().await.unwrap().exists();
+        let mut held = Vec::new();
+        while let Some(permit) = filter.runs.hold(ana.id, 60_000).await {
+            held.push(permit);
+        }
+        filter.on_event(event()).await;
+        assert_eq!(messages().await, 1);
+        drop(held);
+        filter.on_event(event()).await;
+        assert_eq!(messages().await, 2, "the edited message is another one");
     }
 }

@@ -469,7 +469,7 @@ mod tests {
         run(any_pack, &logs(), 200);
     }
 
-    /// Whoever made a backup may have written such a record. A row for each UID would take a
+    /// The author of a backup may have written such a record. A row for each UID would take a
     /// hundred gigabytes.
     #[test]
     fn a_record_that_changes_four_billion_messages_takes_no_memory() {

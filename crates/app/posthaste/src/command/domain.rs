@@ -167,8 +167,8 @@ fn shown(record: &Record, finding: &Finding) -> String {
     }
 }
 
-/// A text of another host for a terminal, in one line. Whoever has the domain's name servers writes
-/// it.
+/// A text of another host for a terminal, in one line. The owner of the domain's name servers
+/// writes it.
 fn in_line(text: &str) -> String {
     for_terminal(&text.replace(['\n', '\t'], " "))
 }

@@ -62,6 +62,10 @@ impl Config {
             reading_bytes: had.reading_bytes,
             summary_bytes: had.summary_bytes,
             account_messages: had.account_messages,
+            account_size: had.account_size,
+            folder_messages_warn: had.folder_messages_warn,
+            folder_messages_max: had.folder_messages_max,
+            shutdown_timeout: had.shutdown_timeout,
             ..self.limits
         };
         let login = Login { argon2_memory: started.login.argon2_memory, ..self.login };
@@ -123,7 +127,11 @@ mod tests {
             assert_eq!(next.keys_that_wait(&running), [named]);
             assert!(next.for_running(&running).keys_that_wait(&running).is_empty());
         }
-        let running = parse("");
+        let limits =
+            "[limits]\nshutdown_timeout = \"77 s\"\naccount_size = \"77 GiB\"\nfolder_messages_max = 77";
+        let (running, next) = (parse(""), parse(limits));
+        assert_eq!(next.keys_that_wait(&running).len(), 3);
+        assert!(next.for_running(&running).keys_that_wait(&running).is_empty());
         let next = "[limits]\nlogin_timeout = \"7 s\"\n[relay]\nto_addresses = true\n[[retention.rules]]\nmailbox = \
                     \"Trash\"\nolder_than = \"30 days\"\naction = \"delete\"";
         let next = parse(next);

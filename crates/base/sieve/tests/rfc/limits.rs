@@ -161,7 +161,7 @@ fn long_texts_are_counted_wherever_they_are_read() {
     assert!(outcome.error.is_none() && outcome.steps < 20, "{}", outcome.steps);
 }
 
-/// What a list names may be empty, the same again and again, or hard to tell apart.
+/// What a list names may be empty, the same again and again, or hard to compare.
 #[test]
 fn long_lists_are_counted_whatever_they_name() {
     let parts =

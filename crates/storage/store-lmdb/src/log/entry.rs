@@ -162,6 +162,18 @@ impl LoggedMailbox {
         self.changed.iter().map(|(_, _, set)| set.count()).fold(0, u64::saturating_add)
     }
 
+    /// Leaves out the changes of messages that are not there. False if it changes some of them more
+    /// than once, as no commit does: many sets of all of them would take any memory.
+    pub(crate) fn changes_within(&mut self, there: &NumSet) -> bool {
+        let mut left = there.count();
+        self.changed.iter_mut().all(|(_, _, set)| {
+            *set = set.intersection(there);
+            let Some(rest) = left.checked_sub(set.count()) else { return false };
+            left = rest;
+            true
+        })
+    }
+
     /// The changes as rows. Only UID, flags and mod-sequence are valid in them. `None` for more
     /// than `most`: some bytes of a forged record may name four billion.
     pub(crate) fn changed_rows(&self, most: u64) -> Option<Vec<Row>> {
@@ -179,14 +191,18 @@ impl LoggedMailbox {
     }
 }
 
+/// Bytes that a list has before it grows.
+const RESERVED_MAX: usize = 1 << 20;
+
 /// A list with capacity for as many entries as a count says, but at most for as many as the bytes
-/// can contain.
+/// can contain. A long list grows: an entry in memory may be a hundred times its bytes.
 pub(crate) fn many<'a, T>(
     read: &mut Octets<'a>,
     mut one: impl FnMut(&mut Octets<'a>) -> Option<T>,
 ) -> Option<Vec<T>> {
     let n = read.varint()?;
-    let mut out = Vec::with_capacity(usize::try_from(n).ok()?.min(read.0.len()));
+    let most = read.0.len().min(RESERVED_MAX / size_of::<T>().max(1));
+    let mut out = Vec::with_capacity(usize::try_from(n).ok()?.min(most));
     for _ in 0..n {
         out.push(one(read)?);
     }
@@ -346,6 +362,36 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(mailbox_from(&bytes[..cut]).is_none());
         }
+    }
+
+    /// Each set of a few bytes would get all ranges of the mailbox.
+    #[test]
+    fn changes_of_messages_that_are_there_are_counted() {
+        let there: NumSet = (1..=1000).map(|n| 2 * n).collect();
+        let change = |from, to| (FlagSet::SEEN, ModSeq::ZERO.next(), NumSet::range(from, to));
+        let mut logged = LoggedMailbox {
+            expected: ModSeq::ZERO,
+            head: MailboxHead::default(),
+            appended: Vec::new(),
+            changed: vec![change(1, 1000), change(1001, u32::MAX), change(5, 5)],
+            expunged: Vec::new(),
+        };
+        assert!(logged.changes_within(&there));
+        assert_eq!(logged.changed_count(), 1000);
+        logged.changed = vec![change(1, u32::MAX); 100];
+        assert!(!logged.changes_within(&there));
+        let ranges = logged.changed.iter().map(|(_, _, set)| set.ranges().len());
+        assert!(ranges.sum::<usize>() < 2100, "the first two sets were made");
+    }
+
+    /// A count of a few bytes reserved a value for each byte that follows.
+    #[test]
+    fn a_count_reserves_little_memory() {
+        let mut content = Vec::new();
+        put_varint(&mut content, u64::from(u32::MAX));
+        content.resize(1 << 24, 0);
+        let read: Option<Vec<[u64; 1 << 13]>> = many(&mut Octets(&content), |_| None);
+        assert!(read.is_none());
     }
 
     /// Each UID would take a row of memory.

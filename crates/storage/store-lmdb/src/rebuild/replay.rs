@@ -18,7 +18,7 @@ use super::salvage::{OldIndex, Salvaged};
 use crate::index::heads::StoredHead;
 use crate::index::packs::PackState;
 use crate::index::rows::{self, RowWalk, Scratch};
-use crate::index::{Index, Writing, directory, expunging, lists, removed};
+use crate::index::{Index, Writing, damaged, directory, expunging, lists, removed};
 use crate::log::PackBytes;
 use crate::log::commit::Commit;
 use crate::log::entry::{self, LoggedMailbox};
@@ -370,8 +370,10 @@ impl<'a> Replay<'a> {
         // all rows for each commit would take quadratic time.
         if logged.changed_count() > CHANGED_FEW {
             let there = rows::uids(self.index, txn, mailbox)?;
-            logged.changed.iter_mut().for_each(|(_, _, set)| *set = set.intersection(&there));
-            return Ok(logged);
+            return match logged.changes_within(&there) {
+                true => Ok(logged),
+                false => Err(damaged("a logged change of flags")()),
+            };
         }
         let mut walk = RowWalk::new(mailbox);
         for (_, _, set) in &mut logged.changed {
