@@ -169,7 +169,7 @@ fn long_lists_are_counted_whatever_they_name() {
     let in_a_loop = |needs: &str, command: &str| {
         format!("require [\"foreverypart\", {needs}]; foreverypart {{ {command} }}")
     };
-    let empty = format!("set \"b\" \"{}\";", "${a}".repeat(10_000));
+    let empty = format!("set \"b\" \"{}\";", "${a}".repeat(15_000));
     let names = format!("if hasflag [{}\"a\"] \"x\" {{}}", "\"a\",".repeat(10_000));
     let envelope = format!("if envelope :detail [{}\"from\"] \"x\" {{}}", "\"from\",".repeat(1_000));
     let flags: String = (100..200).map(|n| format!("{}{n} ", "f".repeat(190))).collect();
