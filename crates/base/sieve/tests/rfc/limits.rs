@@ -170,8 +170,8 @@ fn long_lists_are_counted_whatever_they_name() {
         format!("require [\"foreverypart\", {needs}]; foreverypart {{ {command} }}")
     };
     let empty = format!("set \"b\" \"{}\";", "${a}".repeat(15_000));
-    let names = format!("if hasflag [{}\"a\"] \"x\" {{}}", "\"a\",".repeat(10_000));
-    let envelope = format!("if envelope :detail [{}\"from\"] \"x\" {{}}", "\"from\",".repeat(1_000));
+    let names = format!("if hasflag [{}\"a\"] \"x\" {{}}", "\"a\",".repeat(15_000));
+    let envelope = format!("if envelope :detail [{}\"from\"] \"x\" {{}}", "\"from\",".repeat(2_000));
     let flags: String = (100..200).map(|n| format!("{}{n} ", "f".repeat(190))).collect();
     let field = format!("A: x; b={}\r\n\r\n", "c".repeat(500_000));
     let absent = format!("if header :mime :param [{}\"y\"] \"a\" \"x\" {{}}", "\"y\",".repeat(200));
