@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use posthaste_mime_summary::{HeaderFields, Span, decode_words};
-use posthaste_queue::date_time;
+use posthaste_queue::{date_time, header_lines};
 use posthaste_sieve::{Notification, VacationReply};
 
 use crate::dsn_request::DsnRequest;
@@ -158,15 +158,12 @@ pub(crate) fn refusal(
     bytes
 }
 
-/// The header of a message without its Return-Path, cut at a line's end if it is long. A bare LF
-/// ends a line, too: a host that sends the message on makes CR LF of it, and what follows a blank
-/// line is its body.
+/// The header of a message without its Return-Path, cut at a line's end if it is long.
 fn header(message: &[u8]) -> &[u8] {
     let message = without_return_path(message);
     let start = message.get(..HEADER_LEN_MAX).unwrap_or(message);
-    let lines = start.split_inclusive(|byte| *byte == b'\n');
-    let fields = lines.take_while(|line| line.ends_with(b"\n") && !matches!(*line, b"\n" | b"\r\n"));
-    let end: usize = fields.map(<[u8]>::len).sum();
+    let whole = header_lines(start).take_while(|line| line.ends_with(b"\n"));
+    let end: usize = whole.map(<[u8]>::len).sum();
     start.get(..end).unwrap_or_default()
 }
 

@@ -1,5 +1,7 @@
 //! The extensions that a host must have to take a message as it is.
 
+use posthaste_queue::header_lines;
+
 /// The extensions that a host must have to take a message as it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequiredExtensions {
@@ -38,11 +40,9 @@ fn is_lines(text: &[u8]) -> bool {
     is_whole && last != b'\r'
 }
 
-/// Whether the header of a message is ASCII. A bare LF ends a line, too, as for other code that
-/// sends messages on. Imported mail may have such lines.
+/// Whether the header of a message is ASCII. Imported mail may have lines that end with a bare LF.
 fn is_header_ascii(message: &[u8]) -> bool {
-    let lines = message.split_inclusive(|byte| *byte == b'\n');
-    lines.take_while(|line| !matches!(*line, b"\n" | b"\r\n")).all(<[u8]>::is_ascii)
+    header_lines(message).all(<[u8]>::is_ascii)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use posthaste_net::joined;
 
 use crate::date::date_time;
 use crate::error::QueueError;
+use crate::header_lines::header_lines;
 use crate::item::{
     Address, Destination, Envelope, Item, Local, NewItem, Recipient as Addressee, TlsRequirement, To,
 };
@@ -488,7 +489,7 @@ pub fn address_of(domain: &str) -> Option<IpAddr> {
 /// Whether a message's header says `TLS-Required: No` (RFC 8689 §5).
 fn has_tls_required_no(message: &[u8]) -> bool {
     const NAME: &[u8] = b"TLS-Required:";
-    header_lines(message).any(|line| {
+    first_lines(message).any(|line| {
         let (name, value) = line.split_at_checked(NAME.len()).unwrap_or((line, b""));
         name.eq_ignore_ascii_case(NAME) && value.trim_ascii().eq_ignore_ascii_case(b"no")
     })
@@ -498,7 +499,7 @@ fn has_tls_required_no(message: &[u8]) -> bool {
 fn hops(message: &[u8]) -> usize {
     let is_received =
         |line: &&[u8]| line.get(..9).is_some_and(|name| name.eq_ignore_ascii_case(b"Received:"));
-    header_lines(message).filter(is_received).count()
+    first_lines(message).filter(is_received).count()
 }
 
 /// The number of `Received` fields of a message, and whether TLS is optional for it. Another
@@ -512,11 +513,10 @@ async fn hops_and_tls(message: &Bytes) -> (usize, bool) {
 /// 60 MB would take some 50 ms in one poll.
 const HEADER_READ_MAX: usize = 2 << 20;
 
-/// The lines of a message's header, without LF. It ends where [`reading_header`] finds its end: at
-/// a blank line, with CR or without. After a bare LF, one poll would walk through the body.
-fn header_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let start = message.get(..HEADER_READ_MAX).unwrap_or(message);
-    start.split(|byte| *byte == b'\n').take_while(|line| !matches!(*line, b"" | b"\r"))
+/// The lines of the header that are looked at. After a bare LF, one poll would walk through the
+/// body.
+fn first_lines(message: &[u8]) -> impl Iterator<Item = &[u8]> {
+    header_lines(message.get(..HEADER_READ_MAX).unwrap_or(message))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use posthaste_net::joined;
 
 use crate::date::date_time;
 use crate::dsn::{EnvelopeId, Return};
+use crate::header_lines::header_lines;
 use crate::item::{Recipient, TlsRequirement};
 use crate::success::Success;
 
@@ -287,17 +288,9 @@ impl Report<'_> {
     }
 }
 
-/// Octets of a message's header, without the blank line. A bare LF ends a line, too: the host that
-/// sends the message on makes CR LF of it, and no body may be taken for a header.
+/// Octets of a message's header, without the blank line. No body may be taken for a header.
 fn header_end(message: &[u8]) -> usize {
-    let mut at = 0;
-    for line in message.split_inclusive(|octet| *octet == b'\n') {
-        if matches!(line, b"\n" | b"\r\n") {
-            return at;
-        }
-        at += line.len();
-    }
-    message.len()
+    header_lines(message).map(<[u8]>::len).sum()
 }
 
 fn is_ascii(recipient: &Recipient) -> bool {

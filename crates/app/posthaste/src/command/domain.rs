@@ -16,7 +16,7 @@ use crate::cli;
 use crate::command::serve;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
-use crate::logging::for_terminal;
+use crate::logging::for_line;
 use crate::open::{self, Opened};
 
 /// Domains read at a time when listing.
@@ -153,24 +153,18 @@ async fn compare(config: &Config, records: &[Record]) -> Result<usize> {
     Ok(failing)
 }
 
-/// The state of a record, in lines.
+/// The state of a record, in lines. The owner of the domain's name servers writes what is there.
 fn shown(record: &Record, finding: &Finding) -> String {
     let (name, content) = (&record.name, record.content());
     match finding {
         Finding::Right => format!("right    {name} {content}"),
         Finding::Missing => format!("missing  {name} {content}"),
-        Finding::Unknown(why) => format!("unknown  {name} {content}\n         {}", in_line(why)),
+        Finding::Unknown(why) => format!("unknown  {name} {content}\n         {}", for_line(why)),
         Finding::Differs(there) => {
             let begin = format!("differs  {name}\n  wanted {content}");
-            there.iter().fold(begin, |lines, one| lines + "\n  there  " + &in_line(one))
+            there.iter().fold(begin, |lines, one| lines + "\n  there  " + &for_line(one))
         }
     }
-}
-
-/// A text of another host for a terminal, in one line. The owner of the domain's name servers
-/// writes it.
-fn in_line(text: &str) -> String {
-    for_terminal(&text.replace(['\n', '\t'], " "))
 }
 
 /// Fetches the policy as others do, and prints the result.
@@ -180,7 +174,7 @@ async fn compare_policy(config: &Config, domain: &str, policy: &Published) -> Re
     match config.relay.tls()?.fetch_policy(&dns, domain, config.relay.sts_port).await {
         Ok(text) if text == policy.text() => println!("right    {page}"),
         Ok(text) => println!("differs  {page}\n  wanted {:?}\n  there  {text:?}", policy.text()),
-        Err(why) => println!("unknown  {page}\n         {}", in_line(&why)),
+        Err(why) => println!("unknown  {page}\n         {}", for_line(&why)),
     }
     Ok(())
 }
@@ -296,10 +290,10 @@ mod tests {
         let there = vec!["v=spf1 \u{1b}[2J\nright    x\u{9b}1A".to_owned(), "v=spf1 ü".to_owned()];
         assert_eq!(
             shown(spf, &Finding::Differs(there)),
-            "differs  example.org\n  wanted TXT v=spf1 mx -all\n  there  v=spf1 \\u{1b}[2J right    x\\u{9b}1A\n  \
+            "differs  example.org\n  wanted TXT v=spf1 mx -all\n  there  v=spf1 \\u{1b}[2J\\nright    x\\u{9b}1A\n  \
              there  v=spf1 ü"
         );
         let unknown = shown(spf, &Finding::Unknown("no\r\nanswer".to_owned()));
-        assert_eq!(unknown, "unknown  example.org TXT v=spf1 mx -all\n         no\\r answer");
+        assert_eq!(unknown, "unknown  example.org TXT v=spf1 mx -all\n         no\\r\\nanswer");
     }
 }

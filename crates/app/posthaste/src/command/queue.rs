@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::cli;
 use crate::config::Config;
 use crate::failure::{Failure, Result};
+use crate::logging::json_line;
 use crate::open;
 
 pub async fn run(config: Config, command: cli::Queue) -> Result<()> {
@@ -161,8 +162,7 @@ fn printed_header(message: &[u8]) -> String {
 
 fn as_json(item: &Item, wait: Option<&Wait>) -> String {
     let (next, reason) = waits(item, wait);
-    // JSON escapes some control characters, and not those beyond ASCII.
-    printable(&json!({
+    json_line(&json!({
         "item": item.id,
         "arrived": item.arrived,
         "bytes": item.size,
@@ -173,7 +173,7 @@ fn as_json(item: &Item, wait: Option<&Wait>) -> String {
         "attempts": item.attempts,
         "held": item.held,
         "reason": reason,
-    }).to_string())
+    }))
 }
 
 /// A recipient and what it got, for a terminal.
