@@ -19,7 +19,7 @@
 //! | `mailboxes` | `Mailboxes`: partitions, rows, summaries |
 //! | `bodies` | `Bodies`: in chunks, or as objects |
 //! | `commits` | `Commits`: bodies and summaries first, then the conditional batch |
-//! | `lists`, `directory` | `Lists`, `Directory` |
+//! | `list_work`, `lists`, `directory` | work on long lists, `Lists`, `Directory` |
 //! | `schema` | the tables, the settings of a keyspace, advice |
 //! | `sweep`, `check` | `Sweep` removes what no commit refers to; `Check` reads everything |
 //! | `engine` | builds the structs and delegates each call |
@@ -30,6 +30,7 @@ mod cluster;
 mod commits;
 mod directory;
 mod engine;
+mod list_work;
 mod lists;
 mod mailboxes;
 mod options;

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use posthaste_mail_model::{AccountId, Id, MailboxId, ModSeq};
 use posthaste_store::{CommitOutcome, ListCommit, MailboxList, Result, StoreError};
@@ -20,10 +21,11 @@ use scylla::value::CqlValue;
 use crate::cluster::Cluster;
 use crate::cluster::connection::{AT_ONCE, Attempt, RESTARTS_MAX};
 use crate::cluster::ids::{blob, modseq_column};
+use crate::list_work::ListWork;
 use crate::mailboxes::Mailboxes;
 use crate::mailboxes::partition::{Partition, fence_value};
 use crate::mailboxes::rows::Fence;
-use crate::stored::values::{LIST_COMMITS_MAX, StoredList};
+use crate::stored::values::StoredList;
 
 /// Bytes of a list at most: well below the largest mutation of Cassandra; some 100,000 mailboxes.
 const LIST_BYTES_MAX: usize = 8 << 20;
@@ -33,6 +35,8 @@ pub(crate) struct FencedList {
     pub(crate) list: MailboxList,
     /// The last commits, oldest first.
     commits: Vec<Id>,
+    /// Octets of the stored value.
+    octets: usize,
     pub(crate) fence: Fence,
 }
 
@@ -55,15 +59,21 @@ pub(crate) struct ReadyList {
 pub(crate) struct Lists {
     cluster: Arc<Cluster>,
     mailboxes: Arc<Mailboxes>,
+    work: ListWork,
 }
 
 impl Lists {
     pub(crate) fn new(cluster: Arc<Cluster>, mailboxes: Arc<Mailboxes>) -> Self {
-        Self { cluster, mailboxes }
+        Self { cluster, mailboxes, work: ListWork::new() }
     }
 
     pub(crate) async fn read(&self, account: AccountId) -> Result<FencedList> {
         self.read_by(&self.cluster.statements.list.read, account).await
+    }
+
+    /// The mailboxes that an account's list names, by a plain read.
+    pub(crate) async fn mailboxes_of(&self, account: AccountId) -> Result<Vec<MailboxId>> {
+        Ok(self.read(account).await?.list.entries.iter().map(|entry| entry.id).collect())
     }
 
     pub(crate) async fn read_by(
@@ -72,20 +82,26 @@ impl Lists {
         account: AccountId,
     ) -> Result<FencedList> {
         let key = account.0.to_bytes();
-        type Columns = (Option<i64>, Option<Vec<u8>>, Fence);
+        // The value stays in the memory of the database's answer.
+        type Columns = (Option<i64>, Option<Bytes>, Fence);
         let rows = self.cluster.read::<Columns>(statement, (&key[..],)).await?;
         let (version, value, fence) = rows.into_iter().next().unwrap_or_default();
         if version.is_none() && value.is_none() {
-            return Ok(FencedList { list: MailboxList::empty(account), commits: Vec::new(), fence });
+            let list = MailboxList::empty(account);
+            return Ok(FencedList { list, commits: Vec::new(), octets: 0, fence });
         }
-        let StoredList { list, commits } = value
-            .and_then(|value| StoredList::decode(account, &value))
+        let value = value.unwrap_or_default();
+        let octets = value.len();
+        let StoredList { list, commits } = self
+            .work
+            .decoded(account, value)
+            .await?
             .ok_or_else(|| StoreError::Corrupt(format!("the mailbox list of account {account}")))?;
         if version != Some(modseq_column(list.version)) {
             // A change would compare with the column and be refused for ever.
             return Err(StoreError::Corrupt(format!("the version of the mailbox list of account {account}")));
         }
-        Ok(FencedList { list, commits, fence })
+        Ok(FencedList { list, commits, octets, fence })
     }
 
     pub(crate) async fn change(&self, commit: ListCommit) -> Result<CommitOutcome> {
@@ -126,10 +142,9 @@ impl Lists {
     pub(crate) async fn put(&self, commit: &ListCommit, ready: ReadyList) -> Result<CommitOutcome> {
         let ReadyList { stored, removed } = ready;
         let id = self.cluster.new_id();
-        let list = stored.list.apply(commit);
-        let forget = (stored.commits.len() + 1).saturating_sub(LIST_COMMITS_MAX);
-        let commits = stored.commits.iter().skip(forget).copied().chain([id]).collect();
-        let value = StoredList { list, commits }.encode();
+        let (version, fence) = (stored.version_value(), fence_value(&stored.fence));
+        let FencedList { list, commits, octets, .. } = stored;
+        let value = self.work.changed(StoredList { list, commits }, octets, commit, id).await?;
         if value.len() > LIST_BYTES_MAX {
             return Err(StoreError::TooLarge {
                 what: "a mailbox list of bytes",
@@ -141,8 +156,8 @@ impl Lists {
             Some(CqlValue::BigInt(commit.version.value().cast_signed())),
             Some(CqlValue::Blob(value)),
             Some(blob(account.0)),
-            stored.version_value(),
-            fence_value(&stored.fence),
+            version,
+            fence,
         ];
         let applied = || async move {
             let now = self.read_by(&self.cluster.statements.list.read_serial, account).await?;

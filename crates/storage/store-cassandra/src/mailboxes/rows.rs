@@ -23,6 +23,10 @@ use crate::stored::values::{LogEntry, StoredHead};
 /// before there were fences.
 pub(crate) type Fence = Option<Vec<u8>>;
 
+/// Rows for which memory is reserved because of a head's count alone: 28 MiB. A wrong count would
+/// reserve more than there is, which ends the process.
+const RESERVED_MAX: usize = 1 << 20;
+
 /// A row of `mailbox`: mod-sequence and head of the partition, key and value of the row.
 type HeadedRow = (Option<i64>, Option<Vec<u8>>, Option<i64>, Option<Vec<u8>>);
 /// A row of a chunk, without the head.
@@ -111,7 +115,7 @@ impl Mailboxes {
     pub(crate) async fn rows_of(&self, mailbox: MailboxId) -> Result<(StoredHead, Vec<Row>)> {
         for attempt in 0..RESTARTS_MAX {
             let stored = self.existing_head(mailbox).await?;
-            let mut rows = Vec::with_capacity(stored.head.counts.messages as usize);
+            let mut rows = with_room(stored.head.counts.messages);
             let (mut oldest, mut newest) = (i64::MAX, i64::MIN);
             let values = (&mailbox.0.to_bytes()[..], 0i64, i64::MAX);
             let take = |page: Vec<ChunkRow>| {
@@ -245,6 +249,11 @@ impl Mailboxes {
     }
 }
 
+/// No rows yet, of a mailbox whose head counts so many.
+fn with_room(messages: u32) -> Vec<Row> {
+    Vec::with_capacity((messages as usize).min(RESERVED_MAX))
+}
+
 /// Applies log entries to rows. Every entry must name its rows.
 fn overlay(rows: Vec<Row>, entries: &[LogEntry]) -> Vec<Row> {
     let expunged = entries.iter().flat_map(|entry| &entry.expunged);
@@ -256,4 +265,16 @@ fn overlay(rows: Vec<Row>, entries: &[LogEntry]) -> Vec<Row> {
     all.retain(|row| !expunged.contains(number(row)));
     all.sort_unstable_by_key(number);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A count of 4 billion messages reserved 120 GB.
+    #[test]
+    fn a_wrong_count_reserves_little() {
+        assert!(with_room(500_000).capacity() >= 500_000);
+        assert!(with_room(u32::MAX).capacity() < 2 * RESERVED_MAX);
+    }
 }

@@ -10,7 +10,7 @@ use posthaste_mail_model::{
 };
 use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 use posthaste_store::{
-    Counts, ExpungedUids, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse,
+    Counts, ExpungedUids, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, MailboxList, Row, SpecialUse,
 };
 
 use crate::stored::seal::{location, seal, unseal};
@@ -123,7 +123,7 @@ impl LogEntry {
 }
 
 /// Commits whose ids a list holds, so that a writer whose answer was lost finds its own.
-pub(crate) const LIST_COMMITS_MAX: usize = 32;
+const LIST_COMMITS_MAX: usize = 32;
 
 /// A mailbox list as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +134,13 @@ pub(crate) struct StoredList {
 }
 
 impl StoredList {
+    /// The list after a change of this id.
+    pub(crate) fn after(&self, commit: &ListCommit, id: Id) -> Self {
+        let forget = (self.commits.len() + 1).saturating_sub(LIST_COMMITS_MAX);
+        let commits = self.commits.iter().skip(forget).copied().chain([id]).collect();
+        Self { list: self.list.apply(commit), commits }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let list = &self.list;
         let mut out = Vec::with_capacity(64 * (list.entries.len() + 1));
@@ -281,5 +288,45 @@ mod tests {
         }
         let stored = StoredList { list, commits: vec![Id::new(1, 9)] };
         assert_eq!(StoredList::decode(account, &stored.encode()), Some(stored));
+    }
+
+    #[test]
+    fn a_list_has_the_ids_of_its_last_changes() {
+        let account = AccountId(Id::new(3, 3));
+        let commit = ListCommit {
+            account,
+            expected: ModSeq::ZERO,
+            version: ModSeq::ZERO.next(),
+            upsert: Vec::new(),
+            remove: Vec::new(),
+            subscribe: vec![MailboxName::inbox()],
+            unsubscribe: Vec::new(),
+            uid_validity_last: 8,
+        };
+        let mut stored = StoredList { list: MailboxList::empty(account), commits: Vec::new() };
+        for n in 1..=40 {
+            stored = stored.after(&commit, Id::new(1, n));
+        }
+        assert_eq!(stored.commits, (9..=40).map(|n| Id::new(1, n)).collect::<Vec<_>>());
+        assert_eq!((stored.list.version, stored.list.subscribed.len()), (ModSeq::ZERO.next(), 1));
+    }
+
+    /// A number that a value names reserves no memory: its content ends before.
+    #[test]
+    fn a_list_that_names_more_than_it_has_is_damaged() {
+        let account = AccountId(Id::new(3, 3));
+        let stored = StoredList { list: MailboxList::empty(account), commits: Vec::new() };
+        let empty = stored.encode();
+        assert_eq!(StoredList::decode(account, &empty), Some(stored));
+        // Version, last UIDVALIDITY, and the numbers of mailboxes, subscriptions and commits.
+        let content = &empty[4..];
+        assert_eq!(content.len(), 8 + 4 + 3);
+        for at in 12..15 {
+            let mut more = content[..at].to_vec();
+            put_varint(&mut more, u64::MAX);
+            more.extend_from_slice(&content[at + 1..]);
+            let value = seal(location(LIST, account.0, 0), &more);
+            assert_eq!(StoredList::decode(account, &value), None, "number {at}");
+        }
     }
 }

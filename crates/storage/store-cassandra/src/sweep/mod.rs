@@ -25,6 +25,7 @@
 //! may not read it: it may be in a mailbox that was erased, or above all its UIDs.
 
 pub(crate) mod lease;
+mod listed;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -47,6 +48,7 @@ use crate::mailboxes::Mailboxes;
 use crate::mailboxes::summaries::{SummaryKey, bucket};
 use crate::stored::chunk::{Chunks, refers};
 use crate::sweep::lease::Lease;
+use crate::sweep::listed::{Judged, Listed};
 
 /// Mailboxes whose rows one piece of a sweep caches: at 10,000 messages 300 KB each.
 const MAILBOXES_MAX: usize = 256;
@@ -72,13 +74,40 @@ struct Round {
 }
 
 enum Stage {
-    Mailboxes(PagingState),
+    Mailboxes(PagingState, Listed),
     References(PagingState),
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        Self::Mailboxes(PagingState::start())
+        Self::Mailboxes(PagingState::start(), Listed::default())
+    }
+}
+
+/// A mailbox that the sweep visits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visited {
+    Closed(MailboxId),
+    /// A mailbox in use, and its owner.
+    Open(MailboxId, AccountId),
+}
+
+/// The columns of a [`Visited`].
+type VisitedColumns = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
+
+impl Visited {
+    /// `None` for a mailbox that was erased since, or is being created.
+    fn from_columns((mailbox, account, modseq): VisitedColumns) -> Result<Option<Self>> {
+        let id = MailboxId(id_of(&mailbox)?);
+        match modseq {
+            None => Ok(None),
+            Some(closed) if closed < 0 => Ok(Some(Self::Closed(id))),
+            Some(_) => {
+                let unowned = || StoreError::Corrupt(format!("mailbox {id} names no account"));
+                let owner = AccountId(id_of(&account.ok_or_else(unowned)?)?);
+                Ok(Some(Self::Open(id, owner)))
+            }
+        }
     }
 }
 
@@ -132,11 +161,13 @@ impl Sweep {
             return Ok(report);
         }
         // A piece that fails is repeated from its start.
-        let next = match &round.stage {
-            Stage::Mailboxes(from) => match self.sweep_mailboxes(from.clone(), &mut report).await? {
-                Some(next) => Stage::Mailboxes(next),
-                None => Stage::References(PagingState::start()),
-            },
+        let next = match &mut round.stage {
+            Stage::Mailboxes(from, listed) => {
+                match self.sweep_mailboxes(from.clone(), listed, &mut report).await? {
+                    Some(next) => Stage::Mailboxes(next, std::mem::take(listed)),
+                    None => Stage::References(PagingState::start()),
+                }
+            }
             Stage::References(from) => match self.sweep_references(from.clone(), &mut report).await? {
                 Some(next) => Stage::References(next),
                 None => {
@@ -158,52 +189,61 @@ impl Sweep {
         u128::from(age_ms(*id)) < self.sweep_after.as_millis()
     }
 
-    async fn sweep_mailboxes(&self, from: PagingState, report: &mut Report) -> Result<Option<PagingState>> {
-        type Columns = (Vec<u8>, Option<Vec<u8>>, Option<i64>);
-        let (page, next) = self
-            .mailboxes
-            .cluster
-            .page::<Columns>(&self.mailboxes.cluster.statements.mailbox.all, (), from)
-            .await?;
+    async fn sweep_mailboxes(
+        &self,
+        from: PagingState,
+        listed: &mut Listed,
+        report: &mut Report,
+    ) -> Result<Option<PagingState>> {
+        let all = &self.mailboxes.cluster.statements.mailbox.all;
+        let (page, next) = self.mailboxes.cluster.page::<VisitedColumns>(all, (), from).await?;
         report.examined += page.len() as u64;
-        let one = |(mailbox, account, modseq): Columns| async move {
-            let swept = self.sweep_mailbox(MailboxId(id_of(&mailbox)?), account, modseq).await;
-            unless_damaged(swept, ())
-        };
-        let swept = stream::iter(page).map(Ok);
+        let mut visited = Vec::with_capacity(page.len());
+        for columns in page {
+            visited.extend(unless_damaged(Visited::from_columns(columns), None)?);
+        }
+        let judged = self.judge(&visited, listed).await?;
+        let judged = &judged;
+        let one = |visited| async move { unless_damaged(self.sweep_mailbox(visited, judged).await, ()) };
+        let swept = stream::iter(visited).map(Ok);
         swept.try_for_each_concurrent(AT_ONCE / 4, one).await?;
         Ok(next)
     }
 
-    /// Erases a mailbox that is closed or that no list names; removes dead summaries of another.
-    async fn sweep_mailbox(
-        &self,
-        id: MailboxId,
-        account: Option<Vec<u8>>,
-        modseq: Option<i64>,
-    ) -> Result<()> {
-        match modseq {
-            // Erased since, or being created.
-            None => Ok(()),
-            Some(closed) if closed < 0 => self.mailboxes.erase_mailbox(id).await,
-            Some(_) => {
-                let unowned = || StoreError::Corrupt(format!("mailbox {id} names no account"));
-                let account = AccountId(id_of(&account.ok_or_else(unowned)?)?);
-                if !self.is_young(&id.0) && !self.is_listed(account, id).await? {
-                    if self.lists.close_unlisted(account, id).await? {
-                        self.mailboxes.erase_mailbox(id).await?;
-                    }
-                    return Ok(());
-                }
-                self.sweep_summaries(id).await
+    /// Finds out which of these mailboxes the lists of their owners do not name. Young ones may be
+    /// on their way into a list.
+    ///
+    /// Nothing is closed because of this alone, so lists may have changed since. Before a mailbox is
+    /// closed, [`Lists::close_unlisted`] reads its fence, fences the list and reads that, in this
+    /// order.
+    async fn judge(&self, visited: &[Visited], listed: &mut Listed) -> Result<Judged> {
+        let mut owned: BTreeMap<AccountId, Vec<MailboxId>> = BTreeMap::new();
+        for one in visited {
+            if let Visited::Open(mailbox, owner) = *one
+                && !self.is_young(&mailbox.0)
+            {
+                owned.entry(owner).or_default().push(mailbox);
             }
         }
+        let read = |owner: AccountId| async move {
+            unless_damaged(self.lists.mailboxes_of(owner).await.map(Some), None)
+        };
+        listed.judge(owned, read).await
     }
 
-    /// Whether an account's list names a mailbox, by a plain read.
-    async fn is_listed(&self, account: AccountId, mailbox: MailboxId) -> Result<bool> {
-        let stored = self.lists.read(account).await?;
-        Ok(stored.list.entries.iter().any(|entry| entry.id == mailbox))
+    /// Erases a mailbox that is closed or that no list names; removes dead summaries of another.
+    async fn sweep_mailbox(&self, visited: Visited, judged: &Judged) -> Result<()> {
+        match visited {
+            Visited::Closed(id) => self.mailboxes.erase_mailbox(id).await,
+            Visited::Open(id, _) if judged.unknown.contains(&id) => Ok(()),
+            Visited::Open(id, owner) if judged.unlisted.contains(&id) => {
+                if self.lists.close_unlisted(owner, id).await? {
+                    self.mailboxes.erase_mailbox(id).await?;
+                }
+                Ok(())
+            }
+            Visited::Open(id, _) => self.sweep_summaries(id).await,
+        }
     }
 
     async fn sweep_summaries(&self, mailbox: MailboxId) -> Result<()> {
@@ -471,4 +511,34 @@ fn unless_damaged<T>(found: Result<T>, otherwise: T) -> Result<T> {
 pub(crate) struct Owners {
     stored: Option<StoredBody>,
     references: BTreeSet<Reference>,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A key that is no id ended each round.
+    #[test]
+    fn a_damaged_mailbox_is_left_out() {
+        let (mailbox, owner) = (Id::new(1, 1), Id::new(2, 2));
+        let columns = |account: Option<&[u8]>, modseq| {
+            (mailbox.to_bytes().to_vec(), account.map(<[u8]>::to_vec), modseq)
+        };
+        let of_owner = owner.to_bytes();
+        let open = Visited::Open(MailboxId(mailbox), AccountId(owner));
+        for (account, modseq, visited) in [
+            (Some(&of_owner[..]), Some(7), Some(open)),
+            (Some(&of_owner[..]), Some(-1), Some(Visited::Closed(MailboxId(mailbox)))),
+            (None, None, None),
+        ] {
+            assert_eq!(Visited::from_columns(columns(account, modseq)).unwrap(), visited);
+        }
+        let no_id = (vec![0; 15], Some(of_owner.to_vec()), Some(7));
+        for damaged in [no_id, columns(None, Some(7)), columns(Some(&[0; 3][..]), Some(7))] {
+            let found = Visited::from_columns(damaged);
+            assert!(matches!(found, Err(StoreError::Corrupt(_))), "{found:?}");
+            assert_eq!(unless_damaged(found, None).unwrap(), None);
+        }
+    }
 }
