@@ -95,7 +95,7 @@ pub struct Delivery {
     summarize: Summarize,
     /// Memory for summaries being made.
     pub(crate) summaries: ByteBudget,
-    /// Memory for summaries that are made and not stored yet.
+    /// Memory for summaries that are made and not stored yet, and for what scripts want.
     pub(crate) finished: ByteBudget,
     /// For summaries that find no memory there and must not wait for it.
     pub(crate) reserves: Reserves,

@@ -15,6 +15,10 @@
 //! 2. a place, or the permit for the run of a script;
 //! 3. memory for the work.
 //!
+//! What a script wants is held while the message goes to its next steps. Nothing waits for that
+//! memory: it is there at once, or the message is deferred
+//! ([`crate::Delivery::room_for_outcome`]).
+//!
 //! A turn ends when the summary is made, before the message goes to its next step. Only the first
 //! step waits for the budget, and nobody at a later step does. A place is held for one piece of
 //! work, and no piece begins another. Work that has the last waits for nothing. Each of these

@@ -9,6 +9,9 @@
 //! beside the budget there is one summary for each step of a message through scripts. One more is
 //! of what is stored next. That takes no free memory while others wait for some. The order of all
 //! these waits is in [`crate::long_work`].
+//!
+//! What a script wants counts for the second budget, too, until it is done
+//! ([`crate::Delivery::room_for_outcome`]). It never waits.
 
 use std::time::Duration;
 
@@ -39,8 +42,8 @@ pub(crate) fn one_share(budget: ByteBudget) -> ByteBudget {
     budget.with_share_of_at_least(usize::MAX).in_order()
 }
 
-/// Default memory for summaries that are not stored yet: twelve of the longest, or a hundred
-/// thousand usual ones.
+/// Default memory for summaries that are not stored yet, and for what scripts want: twelve of the
+/// longest summaries, or a hundred thousand usual ones.
 pub(crate) const FINISHED_BYTES_DEFAULT: usize = 128 << 20;
 
 /// The number of reserves: those of the steps, and that of what is stored next.

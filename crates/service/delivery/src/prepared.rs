@@ -39,7 +39,7 @@ pub struct Prepared {
     pub held: SummariesHeld,
 }
 
-/// Memory of summaries that are not stored yet; given back when dropped.
+/// Memory of summaries that are not stored yet, or of what a script wants; given back when dropped.
 #[derive(Debug)]
 pub struct SummariesHeld(Held);
 
@@ -146,6 +146,19 @@ impl Delivery {
         drop(permit);
         let reserve = self.reserves.take(memory).await.ok_or(DeliveryError::Busy)?;
         Ok(SummariesHeld(Held::Reserve { _until_stored: reserve }))
+    }
+
+    /// Memory for this many bytes of what a script wants, at once or not at all. The caller holds
+    /// the memory of its message's summary, so it must not wait for more. It holds both while the
+    /// script's mail is delivered, so half of the budget is left to summaries.
+    pub fn room_for_outcome(&self, bytes: usize) -> Option<SummariesHeld> {
+        if self.finished.available() < self.finished.largest() / 2 + bytes {
+            return None;
+        }
+        let permit = self.finished.begin(Holder::Account([0; 16]));
+        permit.grow_to(bytes).ok()?;
+        permit.complete();
+        Some(SummariesHeld(Held::Bytes(permit)))
     }
 
     /// Memory for the summary of a message that clients see with this many octets. Hold it until

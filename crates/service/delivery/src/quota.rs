@@ -43,7 +43,8 @@ const _: () = assert!(summary_len_max(0) as u64 <= SUMMARY_SHARE as u64 * MESSAG
 /// may add mail meanwhile.
 const BELIEVED: Duration = Duration::from_secs(60);
 /// Times that the usage is read because the list of mailboxes changed meanwhile. A change of a list
-/// takes as long as many readings.
+/// takes as long as many readings, if the account has few mailboxes. Then changes wait for one more
+/// reading.
 const READINGS_MAX: usize = 8;
 /// Accounts remembered before those are forgotten that nothing is on its way into: some 200 octets
 /// each.
@@ -339,22 +340,32 @@ impl Quotas {
     /// The usage of an account, from the counts of its mailboxes. It loads none of them.
     #[boxed]
     pub async fn usage(&self, account: AccountId) -> Result<Usage, DeliveryError> {
-        let mut list = self.store.list(account).await?;
         for _ in 0..READINGS_MAX {
-            let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
-            let counts = self.store.counts(account, &ids).await?;
-            // Messages may have moved meanwhile into a mailbox that the list lacks: a RENAME of
-            // INBOX does that.
-            let newest = self.store.list(account).await?;
-            if newest.version == list.version {
-                return Ok(counts.iter().flatten().fold(Usage::default(), |sum, counts| Usage {
-                    bytes: sum.bytes.saturating_add(counts.octets()),
-                    messages: sum.messages + u64::from(counts.messages),
-                }));
+            if let Some(usage) = self.usage_unless_changed(account).await? {
+                return Ok(usage);
             }
-            list = newest;
         }
-        Err(StoreError::Busy.into())
+        // A client that creates many mailboxes must not keep the account's mail out.
+        let reading = self.store.while_list_stays(account, self.usage_unless_changed(account));
+        // Another process or node may still change the list.
+        reading.await?.ok_or_else(|| StoreError::Busy.into())
+    }
+
+    /// The usage of an account; `None` if its list of mailboxes changed meanwhile.
+    async fn usage_unless_changed(&self, account: AccountId) -> Result<Option<Usage>, DeliveryError> {
+        let list = self.store.list(account).await?;
+        let ids: Vec<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
+        let counts = self.store.counts(account, &ids).await?;
+        // Messages may have moved meanwhile into a mailbox that the list lacks: a RENAME of INBOX
+        // does that.
+        if self.store.list(account).await?.version != list.version {
+            return Ok(None);
+        }
+        let usage = counts.iter().flatten().fold(Usage::default(), |sum, counts| Usage {
+            bytes: sum.bytes.saturating_add(counts.octets()),
+            messages: sum.messages + u64::from(counts.messages),
+        });
+        Ok(Some(usage))
     }
 }
 
@@ -362,6 +373,8 @@ impl Quotas {
 mod tests {
     use std::future::{Future, poll_fn};
     use std::pin::{Pin, pin};
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Poll;
 
     use posthaste_mail_model::MailboxName;
@@ -421,6 +434,35 @@ mod tests {
         }
     }
 
+    /// An engine beside which a client creates a mailbox during each reading of heads.
+    struct Growing {
+        inner: MemoryEngine,
+        account: OnceLock<(Store, AccountId)>,
+        readings: AtomicUsize,
+    }
+
+    #[async_trait::async_trait]
+    impl Layer for Growing {
+        type Inner = MemoryEngine;
+        fn inner(&self) -> &MemoryEngine {
+            &self.inner
+        }
+        async fn heads(&self, mailboxes: &[MailboxId]) -> StoreResult<Vec<Option<MailboxHead>>> {
+            if let Some((store, account)) = self.account.get() {
+                let (store, account) = (store.clone(), *account);
+                let number = self.readings.fetch_add(1, Ordering::Relaxed);
+                let name = MailboxName::new(&format!("m{number}")).unwrap();
+                let creating = tokio::spawn(async move { store.create(account, &name, None).await });
+                // More than enough: nothing of it takes time, unless it waits for this reading.
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+                drop(creating);
+            }
+            self.inner.heads(mailboxes).await
+        }
+    }
+
     async fn waits(work: Pin<&mut impl Future>) -> bool {
         let mut work = work;
         poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx).is_pending())).await
@@ -449,6 +491,24 @@ mod tests {
         delivery.store().rename(ana.id, &MailboxName::inbox(), &old).await.unwrap();
         go.send(()).unwrap();
         assert_eq!(counting.await.unwrap(), before);
+    }
+
+    /// Mail was deferred while a client created one mailbox after the other.
+    #[tokio::test]
+    async fn mailboxes_that_are_created_all_the_time_keep_no_mail_out() {
+        let (account, readings) = (OnceLock::new(), AtomicUsize::new(0));
+        let engine = Arc::new(Growing { inner: MemoryEngine::new(), account, readings });
+        let shared = Arc::clone(&engine) as Arc<dyn Engine>;
+        let (delivery, ana) = delivery_on(shared, DeliveryOptions::default()).await;
+        let to = [delivery.resolve(&ana.name).await.unwrap()];
+        delivery.deliver(message("one"), &to).await.remove(0).unwrap();
+        assert!(engine.account.set((delivery.store().clone(), ana.id)).is_ok());
+        assert_eq!(delivery.usage(ana.id).await.unwrap().messages, 1);
+        assert!(engine.readings.load(Ordering::Relaxed) > READINGS_MAX);
+        // The mailboxes were created, and the last one after the reading.
+        while delivery.mailboxes(ana.id).await.unwrap().find(&MailboxName::new("m8").unwrap()).is_none() {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The session was ended, and its commit went on. A second message had the same room.

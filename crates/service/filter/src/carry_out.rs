@@ -23,7 +23,8 @@ impl Filter {
     ) -> Served {
         let account = recipient.account.name.as_str();
         let active = recipient.account.scripts.active.as_deref();
-        let Some(_held) = self.runs.hold(recipient.account.id, outcome.memory_bytes()).await else {
+        let bytes = outcome.memory_bytes();
+        let Some(_held) = self.runs.hold(&self.delivery, recipient.account.id, bytes) else {
             tracing::warn!(
                 account,
                 script = active,

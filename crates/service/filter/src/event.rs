@@ -174,8 +174,8 @@ impl Filter {
         if outcome.effects.iter().any(is_answer) {
             return Err(NotRun::Script("\"reject\" and \"vacation\" are for mail that comes in".into()));
         }
-        let _outcome_held =
-            self.runs.hold(recipient.account.id, outcome.memory_bytes()).await.ok_or_else(too_many)?;
+        let outcome_held = self.runs.hold(&self.delivery, recipient.account.id, outcome.memory_bytes());
+        let _outcome_held = outcome_held.ok_or_else(too_many)?;
         // Rich mail that is edited keeps its original.
         let original = match outcome.headers.is_empty() {
             true => None,
@@ -376,7 +376,7 @@ mod tests {
         let messages =
             async || delivery.store().open(mailbox).await.unwrap().current().await.unwrap().exists();
         let mut held = Vec::new();
-        while let Some(permit) = filter.runs.hold(ana.id, 60_000).await {
+        while let Some(permit) = filter.runs.hold(delivery, ana.id, 60_000) {
             held.push(permit);
         }
         filter.on_event(event()).await;

@@ -49,6 +49,7 @@ pub use event::{Event, SCRIPT_ENTRY};
 pub use filter::{Delivered, Envelope, Filter, Refusals, Undelivered};
 pub use local::{COPIES_LATER, CurrentFilter, ToMailboxes};
 pub use mail::RemoteClient;
+pub use permit::OUTCOMES_BYTES_BESIDE;
 pub use required_extensions::RequiredExtensions;
 pub use scripts::{SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX};
 pub use site::{SiteError, SiteFolders, SiteScripts};

@@ -1,10 +1,15 @@
-//! Where scripts run, and the memory that a run may take.
+//! Where scripts run, and the memory that a run and its outcome may take.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use posthaste_delivery::{Delivery, SummariesHeld};
 use posthaste_mail_model::AccountId;
-use posthaste_net::{ByteBudget, BytePermit, Holder, KeyedPermit, KeyedSemaphore, compute_threads};
+use posthaste_net::{
+    ByteBudget, BytePermit, Holder, KeyedPermit, KeyedSemaphore, OwnPermit, compute_threads,
+};
+use tokio::task::unconstrained;
 
 /// How long a message waits until a script can run, and then for memory. Senders wait ten minutes
 /// for an answer to their data (RFC 5321 §4.5.3.2.6).
@@ -22,9 +27,11 @@ const RUN_BESIDE: usize = 4 << 20;
 const OUTCOME_FREE: usize = 48 * 1024;
 /// Longer outcomes of an account that are held while their mail is filed and sent: 20 MiB.
 const OUTCOMES_OF_ACCOUNT: usize = 4;
-/// The same of all accounts: 160 MiB. No budget counts them. A caller may hold others already, so
-/// waiters could wait for each other.
-const OUTCOMES_AT_ONCE: usize = 32;
+/// Outcomes that are held beside the budget of summaries, while that has no room. On a small
+/// machine the longest one never has room there.
+const OUTCOMES_BESIDE: usize = 1;
+/// Bytes that these take: 4 MiB of headers, 1 MiB of texts, and notes of less than 200 octets.
+pub const OUTCOMES_BYTES_BESIDE: u64 = OUTCOMES_BESIDE as u64 * ((5 << 20) + 64 * 200);
 
 /// Large stored messages that are in memory at once for the scripts of mailboxes. No budget counts
 /// them while they wait for a run.
@@ -39,30 +46,47 @@ pub(crate) struct RunPermit {
 }
 
 /// A permit to hold the outcome of a run; released when dropped.
-pub(crate) struct OutcomePermit {
-    _permit: Option<KeyedPermit<AccountId>>,
+pub(crate) enum OutcomePermit {
+    /// It is short.
+    Short,
+    /// Its bytes count for the budget of summaries.
+    Counted { _memory: SummariesHeld, _of_account: OwnPermit<AccountId> },
+    /// It is held beside that budget.
+    Beside { _place: KeyedPermit<AccountId> },
 }
 
 /// Where scripts run: one at a time for an account, and on fewer threads than there are processors.
 #[derive(Clone)]
 pub(crate) struct Runs {
     threads: KeyedSemaphore<AccountId>,
+    /// Each long outcome has a permit of its account. One beside the budget has a common one.
     outcomes: KeyedSemaphore<AccountId>,
 }
 
 impl Runs {
     pub(crate) fn new() -> Self {
         let threads = KeyedSemaphore::new(compute_threads(), 1);
-        Self { threads, outcomes: KeyedSemaphore::new(OUTCOMES_AT_ONCE, OUTCOMES_OF_ACCOUNT) }
+        Self { threads, outcomes: KeyedSemaphore::new(OUTCOMES_BESIDE, OUTCOMES_OF_ACCOUNT) }
     }
 
-    /// A permit to hold an outcome of this many bytes; `None` if too many are held.
-    pub(crate) async fn hold(&self, account: AccountId, bytes: usize) -> Option<OutcomePermit> {
-        let permit = match bytes > OUTCOME_FREE {
-            true => Some(self.outcomes.acquire_within(account, Duration::ZERO).await?),
-            false => None,
-        };
-        Some(OutcomePermit { _permit: permit })
+    /// A permit to hold an outcome of this many bytes; `None` if too many are held. Nobody waits
+    /// for one: a caller may hold others already, so waiters could wait for each other.
+    pub(crate) fn hold(
+        &self,
+        delivery: &Delivery,
+        account: AccountId,
+        bytes: usize,
+    ) -> Option<OutcomePermit> {
+        if bytes <= OUTCOME_FREE {
+            return Some(OutcomePermit::Short);
+        }
+        // Unconstrained: a permit that is free is taken at the first poll.
+        if let Some(memory) = delivery.room_for_outcome(bytes) {
+            let of_account = unconstrained(self.outcomes.acquire_own(account)).now_or_never().flatten()?;
+            return Some(OutcomePermit::Counted { _memory: memory, _of_account: of_account });
+        }
+        let place = unconstrained(self.outcomes.acquire(account)).now_or_never().flatten()?;
+        Some(OutcomePermit::Beside { _place: place })
     }
 
     /// A permit for a run over this many bytes, and the memory that it may take; `None` if that

@@ -10,6 +10,7 @@
 //!   limits.summary_bytes              summaries in the making, verifications, runs of Sieve and
 //!                                     the script that each reads before, and the commits of COPY,
 //!                                     MOVE, RENAME of INBOX, STORE, EXPUNGE
+//!   summaries that are made           until they are stored; what scripts want until it is done
 //!   queue                             messages on their way to other domains
 //!   store.cache                       views of mailboxes that nobody has open
 //!   old views                         what sessions hold of mailboxes that changed since
@@ -33,6 +34,7 @@
 //!                                   until it is stored: twice as much as the newest views
 //! summaries of mail that scripts    one for each of ten steps, while those that are made have no
 //! send on, and of the queue         memory left: `SummaryMemory`
+//! what a script wants               of one at a time, while summaries leave no room for it
 //! ```
 //!
 //! A mailbox that has no room there is not opened, and an open one gets no more messages. The first
@@ -47,7 +49,7 @@
 use bytesize::ByteSize;
 use posthaste_delivery::{QUOTAS_BYTES_MAX, summaries_beside, summary_memory_max};
 use posthaste_directory::{LOGINS_BYTES_MAX, hashes_at_once};
-use posthaste_filter::{SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX};
+use posthaste_filter::{OUTCOMES_BYTES_BESIDE, SCRIPTS_BYTES_LEAST, SCRIPTS_BYTES_MAX};
 use posthaste_imap_server::{SHARED_BYTES_LEAST, SHARED_BYTES_MAX};
 use posthaste_net::COPIES_BYTES_MAX;
 use posthaste_queue::SCHEDULED_BYTES_MAX;
@@ -109,8 +111,8 @@ const OLD_VIEWS_BYTES_LEAST: u64 = 256 << 10;
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of messages on their way to other domains: beyond that, they wait for each other.
 const QUEUE_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of summaries that wait for their commit: ten of the longest, or a hundred thousand usual
-/// ones.
+/// Bytes of summaries that wait for their commit, and of what scripts want: ten of the longest
+/// summaries, or a hundred thousand usual ones.
 const FINISHED_BYTES_MAX: u64 = 128 << 20;
 /// The least of them. The longest summary takes twice as much. Then there is no other one, and the
 /// memory to make summaries is free.
@@ -144,7 +146,7 @@ pub struct Plan {
     pub incoming: u64,
     pub reading: u64,
     pub summaries: u64,
-    /// Summaries that are made and not stored yet.
+    /// Summaries that are made and not stored yet, and what scripts want.
     pub finished: u64,
     pub queue: u64,
     /// Items of the queue, without their messages.
@@ -348,7 +350,8 @@ impl Plan {
              search index; {} of the queue's {} items, {} of Sieve scripts, {} of shared mailboxes; {} of \
              `login.argon2_memory`, {} of tables, {} of the program itself; messages of at \
              most {} (`limits.message_size`); beside `limits.memory`, {} of views of open mailboxes, {} of rows that \
-             changes copy; {} of summaries of mail that scripts send on or that the queue takes",
+             changes copy; {} of summaries of mail that scripts send on or that the queue takes; {} of what a script \
+             wants",
             size(self.connections.saturating_mul(CONNECTION_BYTES)),
             self.connections,
             size(CONNECTION_BYTES),
@@ -373,6 +376,7 @@ impl Plan {
             size(self.open_views),
             size(self.copied_rows()),
             size(self.sent_on),
+            size(OUTCOMES_BYTES_BESIDE),
         )
     }
 }
@@ -471,10 +475,11 @@ mod tests {
         };
         // Ten summaries of 20 times a message of 256 KiB, and of 20 KiB.
         let of_rows = "32.0 MiB of rows that changes copy; ";
-        let of_mail = "of summaries of mail that scripts send on or that the queue takes";
-        assert_eq!(ends(""), format!("{of_rows}50.2 MiB {of_mail}"));
+        let of_mail = "of summaries of mail that scripts send on or that the queue takes; ";
+        let of_script = "5.0 MiB of what a script wants";
+        assert_eq!(ends(""), format!("{of_rows}50.2 MiB {of_mail}{of_script}"));
         // A compressed body is in memory as well.
-        assert_eq!(ends("[store]\ncompress = \"zstd\"\n"), format!("{of_rows}52.7 MiB {of_mail}"));
+        assert_eq!(ends("[store]\ncompress = \"zstd\"\n"), format!("{of_rows}52.7 MiB {of_mail}{of_script}"));
     }
 
     #[test]

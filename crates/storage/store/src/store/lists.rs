@@ -201,6 +201,7 @@ impl Store {
             let next = self.applied(&list, &draft.commit).await?;
             self.within_limits(&list, &next, draft.mailboxes_max)?;
             let removed = draft.commit.remove.clone();
+            let turn = self.shared.list_commits.acquire_own(account).await;
             match self.engine().commit_list(draft.commit).await {
                 Ok(CommitOutcome::Done) => {
                     self.remember(Arc::new(next), epoch);
@@ -208,6 +209,7 @@ impl Store {
                     return Ok(result);
                 }
                 Ok(CommitOutcome::Conflict) => {
+                    drop(turn);
                     backoff.pause(self.context()).await?;
                     list = self.read_list(account).await?;
                 }
@@ -218,6 +220,13 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Does work during which this process does not change the mailbox list of an account. The work
+    /// must not change it either.
+    pub async fn while_list_stays<T>(&self, account: AccountId, work: impl Future<Output = T>) -> T {
+        let _turn = self.shared.list_commits.acquire_own(account).await;
+        work.await
     }
 
     /// Checks the limits of a list: the server's, and the account's own limit of mailboxes.

@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_mail_model::{AccountId, BodyId, Id, MailboxId};
+use posthaste_permits::KeyedSemaphore;
 
 use crate::cache::Cache;
 use crate::changed::ChangedMailboxes;
@@ -40,6 +41,8 @@ struct Shared {
     context: Arc<Context>,
     mailboxes: Arc<CachedMailboxes>,
     lists: Mutex<Cache<AccountId, KnownList>>,
+    /// The turns of an account's commits of its list.
+    list_commits: KeyedSemaphore<AccountId>,
 }
 
 /// A store that ends when nobody else uses it: for what the store itself holds.
@@ -71,8 +74,9 @@ impl Store {
         let mailboxes: Arc<CachedMailboxes> = Arc::new(Mutex::new(Cache::new(for_mailboxes)));
         let evictable: Weak<CachedMailboxes> = Arc::downgrade(&mailboxes);
         context.open_views.evict_from(evictable);
-        let shared = Shared { context, mailboxes, lists: Mutex::new(Cache::new(for_lists)) };
-        Self { shared: Arc::new(shared) }
+        // One at a time for an account, and no bound in all.
+        let (lists, list_commits) = (Mutex::new(Cache::new(for_lists)), KeyedSemaphore::new(0, 1));
+        Self { shared: Arc::new(Shared { context, mailboxes, lists, list_commits }) }
     }
 
     /// A reference to the store that does not keep it open, for objects that the store holds.
