@@ -23,7 +23,7 @@ use subtle::ConstantTimeEq;
 use crate::account::Account;
 use crate::credential::{AppPassword, NewAppPassword, Verifier};
 use crate::error::{DirectoryError, Result};
-use crate::grant::{AppPasswordId, By, Client, Login};
+use crate::grant::{AppPasswordId, By, Client, Login, Proven};
 use crate::limits::{APP_PASSWORDS_MAX, LABEL_CHARS_MAX};
 use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password;
@@ -129,7 +129,7 @@ impl AppPasswords {
         stored: &Stored,
         given: &str,
         client: Client,
-    ) -> Option<std::result::Result<Login, LoginError>> {
+    ) -> Option<std::result::Result<Proven, LoginError>> {
         let found = find(stored, given)?;
         let refused = |failure| Some(Err(LoginError::at_once(failure)));
         if found.has_ended(now()) {
@@ -145,7 +145,8 @@ impl AppPasswords {
         if let Err(error) = self.note_use(account.id, found.id).await {
             tracing::warn!(account = account.name, %error, "the last use of an app password is not noted");
         }
-        Some(Ok(Login { until: found.expires, ..Login::new(account, By::AppPassword(found.id)) }))
+        let login = Login::new(account, By::AppPassword(found.id));
+        Some(Ok(Proven(Login { until: found.expires, ..login })))
     }
 
     /// Notes that an app password was used, once a day.

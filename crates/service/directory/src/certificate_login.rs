@@ -8,7 +8,7 @@ use posthaste_net::ClientCertificate;
 use crate::address::Address;
 use crate::certificate::print_fingerprint;
 use crate::directory::Directory;
-use crate::grant::{By, Client, Login};
+use crate::grant::{By, Client, Login, Proven};
 use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::record::Stored;
 use crate::settings::CertificateLogins;
@@ -22,6 +22,16 @@ impl Directory {
         authorization: &str,
         client: Client,
     ) -> Result<Login, LoginError> {
+        let proven = self.prove_certificate(certificate, authorization, client).await;
+        self.confirm(proven).await
+    }
+
+    async fn prove_certificate(
+        &self,
+        certificate: &ClientCertificate,
+        authorization: &str,
+        client: Client,
+    ) -> Result<Proven, LoginError> {
         let mode = self.logins().certificates;
         let named = named(certificate, mode);
         let attempt = self.begin_attempt(client, &key_of(certificate, authorization, &named));
@@ -53,7 +63,7 @@ impl Directory {
         };
         // As those that began with a token end with it.
         let ends = certificate.ends.and_then(|ends| ends.duration_since(UNIX_EPOCH).ok());
-        Ok(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(account, by) })
+        Ok(Proven(Login { until: ends.map(|ends| ends.as_secs()), ..Login::new(account, by) }))
     }
 }
 

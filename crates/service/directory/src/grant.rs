@@ -106,3 +106,15 @@ impl Login {
         Self { account, by, until: None }
     }
 }
+
+/// The login of a credential that was right, by the account's record as it was read then. The
+/// record may have changed since, so only `Directory::confirm` lets the client in.
+#[derive(Debug)]
+pub(crate) struct Proven(pub Login);
+
+impl Proven {
+    /// A login that ends only by a change of its account.
+    pub const fn new(account: Arc<Account>, by: By) -> Self {
+        Self(Login::new(account, by))
+    }
+}

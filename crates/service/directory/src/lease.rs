@@ -54,11 +54,15 @@ impl Key {
         Self { account: login.account.id, by: login.by, password_changes, until: login.until }
     }
 
-    /// Whether the credential still exists, by the account's record.
+    /// Whether the login may go on, by the account's record.
     fn holds(&self, stored: &Stored) -> bool {
+        !stored.account.disabled && self.is_of(stored)
+    }
+
+    /// Whether the account still has the credential, by its record.
+    fn is_of(&self, stored: &Stored) -> bool {
         let account = &stored.account;
         account.id == self.account
-            && !account.disabled
             && match self.by {
                 By::Password => account.password_changes == self.password_changes,
                 By::AppPassword(id) => stored.app_passwords.iter().any(|one| one.id == id),
@@ -72,6 +76,11 @@ impl Key {
     fn has_ended(&self, now: u64) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
+}
+
+/// Whether an account still has the credential of a login, by its record.
+pub(crate) fn has_credential(stored: &Stored, login: &Login) -> bool {
+    Key::of(login).is_of(stored)
 }
 
 /// A login's hold on its account. Clones are of the same login.

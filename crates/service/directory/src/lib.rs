@@ -3,8 +3,9 @@
 //! Accounts and aliases are small named records in the store ([`posthaste_store::Engine`]'s
 //! directory calls). They are read again for each login and each recipient, which takes about a
 //! microsecond. So `posthaste account passwd`, run in another process, takes effect at the next
-//! login. Open sessions end by their [`Lease`]. The cache of verified passwords is keyed by the
-//! version of the record from which each was made.
+//! login. It also counts for logins that have begun: each reads the record again at its end
+//! (`confirm`). Open sessions end by their [`Lease`]. The cache of verified passwords is keyed by
+//! the version of the record from which each was made.
 //!
 //! | record | content |
 //! | --- | --- |
@@ -49,6 +50,7 @@ mod app_password;
 mod attempt;
 mod certificate;
 mod certificate_login;
+mod confirm;
 mod credential;
 #[cfg(test)]
 mod credential_tests;

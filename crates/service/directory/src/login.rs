@@ -12,7 +12,7 @@ use crate::address::Address;
 use crate::attempt::key_of;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result};
-use crate::grant::{By, Client, Login};
+use crate::grant::{By, Client, Login, Proven};
 use crate::hashing::HashShare;
 use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password::{self, Credentials, KEY_LEN, Policy, Renewal};
@@ -31,6 +31,16 @@ impl Directory {
         password: &Secret<String>,
         client: Client,
     ) -> Result<Login, LoginError> {
+        let proven = self.prove_password(name, password, client).await;
+        self.confirm(proven).await
+    }
+
+    async fn prove_password(
+        &self,
+        name: &str,
+        password: &Secret<String>,
+        client: Client,
+    ) -> Result<Proven, LoginError> {
         let name = Address::parse(name).ok();
         // Counted and judged before any look at the password: an answer from memory is an answer,
         // too.
@@ -56,7 +66,7 @@ impl Directory {
             }
             return outcome;
         }
-        let by_password = |account| enabled(account).map(|account| Login::new(account, By::Password));
+        let by_password = |account| enabled(account).map(|account| Proven::new(account, By::Password));
         let prepared = password::prepare(password.expose()).ok();
         if let (Some(stored), Some(prepared)) = (&stored, &prepared)
             && let Some(renewal) = self.verified.renewal(&self.verified.mark(stored, prepared))

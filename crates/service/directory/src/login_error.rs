@@ -10,6 +10,9 @@ use crate::error::DirectoryError;
 /// guess.
 pub(crate) const NO_TOKEN: &str = "there is no token";
 
+/// The failure of a token whose account does not exist here.
+pub(crate) const NO_ACCOUNT: &str = "the token names no account of this server";
+
 /// Why a login was refused.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LoginFailure {

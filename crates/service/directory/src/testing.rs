@@ -15,7 +15,7 @@ use posthaste_store::{
     MailboxCommit, MailboxHead, MailboxList, Report, Result, Row, StoreError, Unreadable, Visit, page_within,
 };
 
-use crate::{Account, By, Directory, Login, NewAccount, Policy};
+use crate::{Account, AccountChange, By, Directory, Login, NewAccount, Policy};
 
 /// Records by name; how many of the next commits lose a race; how many hashes' worth of reads were
 /// made.
@@ -126,6 +126,37 @@ pub(crate) async fn add(directory: &Directory, name: &str, password: &str) -> Ac
 /// A login with the password that an account has now.
 pub(crate) fn by_password(account: &Account) -> Login {
     Login::new(Arc::new(account.clone()), By::Password)
+}
+
+/// How an administrator ends all that was begun with the password of an account.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ending {
+    NewPassword,
+    Disable,
+    Remove,
+}
+
+impl Ending {
+    pub const ALL: [Self; 3] = [Self::NewPassword, Self::Disable, Self::Remove];
+
+    /// Does it. Returns the reason for which a login is refused from then on.
+    pub async fn of(self, directory: &Directory, account: &str) -> &'static str {
+        match self {
+            Self::NewPassword => {
+                directory.set_password(account, &secret("another pencil")).await.unwrap();
+                "credentials"
+            }
+            Self::Disable => {
+                let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+                directory.set(account, disable).await.unwrap();
+                "disabled"
+            }
+            Self::Remove => {
+                directory.remove(account).await.unwrap();
+                "credentials"
+            }
+        }
+    }
 }
 
 fn none<T>() -> Result<T> {

@@ -1,14 +1,14 @@
 //! Accounts, aliases, addresses and logins as the rest of the server meets them.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::hashing::{HashShare, hashes_at_once};
 use crate::lease::LeasesToCompare;
-use crate::testing::{add, by_password, directory, other_process, secret};
+use crate::testing::{Ending, add, by_password, directory, other_process, secret};
 use crate::{
     AccountChange, Client, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
     ResolveError, Service,
@@ -216,6 +216,21 @@ async fn nobody_learns_who_exists() {
     assert!(matches!(error.failure, LoginFailure::Disabled) && error.delay.is_zero());
 }
 
+/// Holds all threads for hashes until the sender is dropped.
+async fn hold_hashes(directory: &Arc<Directory>) -> mpsc::Sender<()> {
+    let (let_go, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    for _ in 0..hashes_at_once() {
+        let (directory, wait) = (Arc::clone(directory), Arc::clone(&wait));
+        let work = move || wait.lock().unwrap().recv();
+        tokio::spawn(async move { directory.hashing.run(HashShare::Own, work).await });
+    }
+    while directory.hashing.is_free() {
+        tokio::task::yield_now().await;
+    }
+    let_go
+}
+
 /// What takes time in a login is a hash. All of them wait for one, at the same cost.
 #[tokio::test]
 async fn an_unknown_name_takes_a_hash_like_a_wrong_password() {
@@ -224,18 +239,7 @@ async fn an_unknown_name_takes_a_hash_like_a_wrong_password() {
     // From now on the hash for unknown names is there.
     login(&directory, "bob@example.org", "pencil").await.unwrap_err();
     let directory = Arc::new(directory);
-    let (let_go, wait) = std::sync::mpsc::channel::<()>();
-    let wait = Arc::new(std::sync::Mutex::new(wait));
-    let busy: Vec<_> = (0..hashes_at_once())
-        .map(|_| {
-            let (directory, wait) = (Arc::clone(&directory), Arc::clone(&wait));
-            let work = move || wait.lock().unwrap().recv();
-            tokio::spawn(async move { directory.hashing.run(HashShare::Own, work).await })
-        })
-        .collect();
-    while directory.hashing.is_free() {
-        tokio::task::yield_now().await;
-    }
+    let let_go = hold_hashes(&directory).await;
     let names = ["ana@example.org", "bob@example.org", "cy@example.net", "a b", ""];
     let tries: Vec<_> = names
         .into_iter()
@@ -255,13 +259,31 @@ async fn an_unknown_name_takes_a_hash_like_a_wrong_password() {
         let refused = attempt.await.unwrap().unwrap_err();
         assert!(matches!(refused.failure, LoginFailure::Credentials), "{refused}");
     }
-    for busy in busy {
-        busy.await.unwrap().unwrap().unwrap_err();
-    }
     // A PHC string: parameters before salt and hash.
     let cost = |phc: &str| phc.rsplitn(3, '$').last().map(String::from);
     let of_ana = directory.records.stored(&ana.name).await.unwrap().unwrap().credentials.argon2.clone();
     assert_eq!(cost(directory.decoy_hash.get().unwrap()), cost(&of_ana));
+}
+
+/// The password was right when its login began to wait.
+#[tokio::test]
+async fn a_change_during_the_wait_for_a_hash_counts() {
+    for ending in Ending::ALL {
+        let (records, directory) = directory();
+        add(&directory, "ana@example.org", "pencil").await;
+        let directory = Arc::new(directory);
+        let let_go = hold_hashes(&directory).await;
+        let waiting = Arc::clone(&directory);
+        let attempt = tokio::spawn(async move { login(&waiting, "ana@example.org", "pencil").await });
+        while directory.hashing.waiting() == 0 {
+            assert!(!attempt.is_finished(), "answered without a hash");
+            tokio::task::yield_now().await;
+        }
+        let reason = ending.of(&other_process(&records), "ana@example.org").await;
+        drop(let_go);
+        let refused = attempt.await.unwrap().unwrap_err();
+        assert_eq!(refused.failure.reason(), reason, "{ending:?}");
+    }
 }
 
 #[tokio::test]

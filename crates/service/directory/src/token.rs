@@ -8,7 +8,7 @@ use posthaste_mail_model::Secret;
 pub struct Granted {
     /// The account it names.
     pub name: String,
-    /// The time when sessions of the token end, unix seconds; `None` if they outlive it.
+    /// The time when sessions of the token end, unix seconds; `None` if they do not end by time.
     pub until: Option<u64>,
 }
 

@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use crate::address::{Address, same_user};
 use crate::directory::Directory;
 use crate::error::DirectoryError;
-use crate::grant::{By, Client, Login};
-use crate::login_error::{LoginError, LoginFailure, NO_TOKEN, enabled};
+use crate::grant::{By, Client, Login, Proven};
+use crate::login_error::{LoginError, LoginFailure, NO_ACCOUNT, NO_TOKEN, enabled};
 use crate::throttle::Attempt;
 use crate::token::{Granted, TokenCheck, TokenError};
 
@@ -40,7 +40,8 @@ impl Directory {
         match self.granted(&tokens, &token, attempt).await {
             Ok(granted) => {
                 let shown = if name.is_empty() { &granted.name } else { name };
-                (shown.to_owned(), self.login_granted(name, &granted, attempt).await)
+                let proven = self.prove_granted(name, &granted, attempt).await;
+                (shown.to_owned(), self.confirm(proven).await)
             }
             Err(error) => (name.to_owned(), Err(error)),
         }
@@ -77,12 +78,12 @@ impl Directory {
     }
 
     /// The login of a valid token.
-    async fn login_granted(
+    async fn prove_granted(
         &self,
         name: &str,
         granted: &Granted,
         attempt: Attempt,
-    ) -> Result<Login, LoginError> {
+    ) -> Result<Proven, LoginError> {
         let refused = |failure| Err(LoginError { failure, delay: attempt.delay });
         let asserted = Address::parse_asserted(&granted.name);
         let is_wanted = |asserted: &Address| same_user(name, asserted.as_str());
@@ -97,9 +98,9 @@ impl Directory {
             Ok(Some(stored)) => {
                 self.succeed(attempt);
                 let account = enabled(Arc::clone(&stored.account))?;
-                Ok(Login { until: granted.until, ..Login::new(account, By::Token) })
+                Ok(Proven(Login { until: granted.until, ..Login::new(account, By::Token) }))
             }
-            Ok(None) => refused(LoginFailure::Token("the token names no account of this server")),
+            Ok(None) => refused(LoginFailure::Token(NO_ACCOUNT)),
             Err(error) => {
                 self.forgive(attempt);
                 Err(LoginError::at_once(error.into()))

@@ -127,7 +127,7 @@ fn one_author(text: &[u8], named: &[NamedSender]) -> Option<String> {
 /// The addresses in fields of which each must name the account alone. `None` if one names nobody
 /// or is an imitation, or if they have too many addresses. A task would drop all of them in one
 /// poll.
-fn all_addresses(named: Vec<NamedSender>) -> Option<Vec<String>> {
+pub(crate) fn all_addresses(named: impl IntoIterator<Item = NamedSender>) -> Option<Vec<String>> {
     let mut all = Vec::new();
     for named in named {
         let NamedSender::Field(_, addresses) = named else { return None };

@@ -25,8 +25,9 @@ const DEPTH_MAX: usize = 8;
 const _: () = assert!(DEPTH_MAX < SummaryMemory::STEPS_MAX);
 
 /// How often the scripts that receive one message may send mail: redirects, replies, notifications.
-/// A script has 8 redirects, and each may reach another script: eight scripts in a row would make
-/// millions of messages of one. More is not needed: for a list of members there are groups.
+/// So may all runs of a mailbox's script because of one command. A script has 8 redirects, and each
+/// may reach another script: eight scripts in a row would make millions of messages of one. More is
+/// not needed: for a list of members there are groups.
 pub(crate) const SENDS_MAX: usize = 100;
 
 /// Where a message is on its way through scripts, which send it on to each other.

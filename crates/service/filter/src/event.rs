@@ -121,6 +121,7 @@ impl Filter {
         let entry = list.entries.iter().find(|entry| entry.id == event.mailbox);
         let shown = entry.map(|entry| entry.name.to_string()).unwrap_or_default();
         let recipient = Recipient { account: Arc::new(account), address, detail: None };
+        let sends = AtomicUsize::new(0);
         for seen in seen(&mailbox, event.uids).await? {
             let happened = MessageEvent {
                 user: event.user.name.clone(),
@@ -129,7 +130,8 @@ impl Filter {
                 changed: event.flags.iter().map(Flag::to_string).collect::<Vec<_>>().join(" "),
                 flags: seen.flags.clone(),
             };
-            let run = EventRun { mailbox: &mailbox, recipient: &recipient, seen };
+            let user = event.user;
+            let run = EventRun { mailbox: &mailbox, recipient: &recipient, user, sends: &sends, seen };
             let uid = run.seen.uid;
             let done = self.run_one(&run, (&script, &scripts), happened).await;
             if let Err(error) = done {
@@ -146,7 +148,7 @@ impl Filter {
         (script, scripts): (&Arc<Script>, &Arc<Scripts>),
         happened: MessageEvent,
     ) -> Result<(), NotRun> {
-        let EventRun { mailbox, recipient, seen } = run;
+        let EventRun { mailbox, recipient, user, sends, seen } = run;
         // Before the message is read: many sessions of an account would hold one each.
         let turn = self.stored.take(recipient.account.id, seen.octets).await;
         let _turn = turn.map_err(|_| too_many())?;
@@ -156,13 +158,11 @@ impl Filter {
         let message = NewMessage { bytes: text.clone(), flags: flags(&seen.flags), date: Some(seen.date) };
         let (message, _held) = self.delivery.incoming_held(whose, message, SummaryMemory::Counted).await?;
         let list = self.delivery.mailboxes(recipient.account.id).await?;
-        let sends = AtomicUsize::new(0);
         let from = recipient.account.name.as_str();
-        let user = happened.user.clone();
         let needs = needs_of(&text).await;
-        let chain = Chain::stored(needs).counted(&sends).submitted_by(Some(&user));
+        let chain = Chain::stored(needs).counted(sends).submitted_by(Some(&user.name));
         let (served, sent) = (&text, &text);
-        let (trigger, client) = (Trigger::Stored, RemoteClient::default());
+        let (trigger, client) = (Trigger::Stored(user), RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, trigger, chain, asked: &[], client };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
@@ -211,6 +211,10 @@ fn too_many() -> NotRun {
 struct EventRun<'r> {
     mailbox: &'r Arc<Mailbox>,
     recipient: &'r Recipient,
+    /// The user that sent the command.
+    user: &'r Account,
+    /// The messages that scripts have sent because of the command.
+    sends: &'r AtomicUsize,
     seen: EventMessage,
 }
 

@@ -38,6 +38,7 @@ mod script_refusal;
 mod scripts;
 mod send;
 mod site;
+mod submission;
 #[cfg(test)]
 mod tests;
 mod work_for;

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
+use posthaste_directory::Account;
 use posthaste_mail_model::AccountId;
 use posthaste_store::IncomingMessage;
 
@@ -25,12 +26,13 @@ pub struct RemoteClient<'e> {
 }
 
 /// How a message came before a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trigger {
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trigger<'t> {
     /// It is delivered.
     Delivered,
-    /// A user has put it into a mailbox, and may have written each of its fields.
-    Stored,
+    /// This user has put it into a mailbox or changed its flags, and may have written each of its
+    /// fields.
+    Stored(&'t Account),
 }
 
 /// A message under way.
@@ -43,7 +45,7 @@ pub(crate) struct Mail<'m> {
     /// The message as it came.
     pub(crate) sent: &'m Bytes,
     pub(crate) from: &'m str,
-    pub(crate) trigger: Trigger,
+    pub(crate) trigger: Trigger<'m>,
     pub(crate) chain: Chain<'m>,
     /// The requested reports for each recipient; empty if the chain has them.
     pub(crate) asked: &'m [DsnRequest<'m>],

@@ -33,7 +33,9 @@ const REDIRECTED: &str = "X-Sieve-Redirected-From";
 pub(crate) enum NotSent {
     #[error("the message comes back to a script that has sent it on: it goes round in a loop")]
     Loop,
-    #[error("scripts have sent {SENDS_MAX} messages because of this one, which is the limit")]
+    #[error(
+        "scripts have sent {SENDS_MAX} messages because of this one or of one command, which is the limit"
+    )]
     TooMany,
     #[error(
         "{0} is in another domain, and this server sends no mail there (`posthaste domain add`, or `relay.enabled`)"
@@ -43,6 +45,16 @@ pub(crate) enum NotSent {
     Address(String, ResolveError),
     #[error("its From, Sender or Resent field names another author or sender than the account")]
     Author,
+    #[error(
+        "its From, Sender or Resent field names another author or sender than {0}, who may have written it"
+    )]
+    Submitter(String),
+    #[error(
+        "the user has submitted {} messages or recipients in the current hour or day, and may submit no more (`{}`)",
+        .0.count,
+        .0.limit.setting()
+    )]
+    Submission(SubmissionRefused),
     #[error("it was judged to be junk, and {0} is in another domain: junk does not leave this server")]
     Junk(String),
     #[error(
@@ -106,8 +118,8 @@ impl Filter {
         };
         for effect in &outcome.effects {
             let Effect::Redirect { address, version } = effect else { continue };
-            if !mail.chain.count() {
-                failed = Some(NotSent::TooMany);
+            if let Err(error) = self.admit_redirect(address, outcome.header(*version), mail).await {
+                failed = Some(error);
                 continue;
             }
             if let Ok(Target::Account(to)) = self.target(address).await {
@@ -270,7 +282,7 @@ impl Filter {
         let (text, results) = match mail.trigger {
             Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
-            Trigger::Stored => {
+            Trigger::Stored(_) => {
                 let host = Arc::clone(&self.host);
                 let without = move |text: Bytes| freed_elsewhere(results::without_own(&text, &host));
                 (changing_header(None, text, without).await, None)
@@ -387,9 +399,7 @@ impl Filter {
         let chain = mail.chain.next_by(&recipient.account);
         let mut failed = None;
         for to in notification.mailto.to.iter().chain(&notification.mailto.copies) {
-            if !mail.chain.count() {
-                return Err(NotSent::TooMany);
-            }
+            self.count_sent(mail)?;
             if let Err(error) = self.send(text.clone(), from, to, chain, origin).await {
                 failed = Some(error);
             }

@@ -46,10 +46,14 @@ pub enum Judge {
     Server(Introspection),
 }
 
+/// Seconds that a session lasts if its token has no time at which it expires. The issuer may have
+/// revoked the token since, so the client must show it again.
+pub const WITHOUT_EXPIRY_SECONDS: u64 = 60 * 60;
+
 /// Whether a session continues when the token that it began with expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionEnd {
-    /// It ends then.
+    /// It ends then, or after [`WITHOUT_EXPIRY_SECONDS`].
     WithToken,
     /// It continues.
     Never,
@@ -112,13 +116,15 @@ impl Tokens {
 #[async_trait]
 impl TokenCheck for Tokens {
     async fn check(&self, token: &Secret<String>) -> Result<Granted, TokenError> {
-        let (name, expires) = self.terms(token.expose()).await?.at(unix_time::now())?;
+        let terms = self.terms(token.expose()).await?;
+        let now = unix_time::now();
+        let (name, expires) = terms.at(now)?;
         let name = if name.contains('@') { name } else { format!("{name}@{}", self.domain) };
         if !self.may_name(&name) {
             return Err(TokenError::Invalid("the token names an account of a domain that it may not name"));
         }
         let until = match self.session_end {
-            SessionEnd::WithToken => expires,
+            SessionEnd::WithToken => Some(expires.unwrap_or(now + WITHOUT_EXPIRY_SECONDS)),
             SessionEnd::Never => None,
         };
         Ok(Granted { name, until })

@@ -22,7 +22,7 @@ use posthaste_tokens::claims::RequiredClaims;
 use posthaste_tokens::http::Http;
 use posthaste_tokens::introspection::Introspection;
 use posthaste_tokens::keys::{KeySource, KeyStore, READ_AGAIN_AFTER};
-use posthaste_tokens::{Judge, SessionEnd, Tokens};
+use posthaste_tokens::{Judge, SessionEnd, Tokens, WITHOUT_EXPIRY_SECONDS};
 
 const ALL: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
 
@@ -335,6 +335,36 @@ async fn the_authorization_server_is_asked_once_for_each_token() {
         assert!(check(&forgetful, "good+1").await.is_ok());
     }
     assert_eq!(asked.load(Ordering::SeqCst), before + 2);
+}
+
+/// RFC 7662 §2.2: `exp` is optional.
+#[tokio::test]
+async fn a_session_of_a_token_that_never_expires_has_an_end() {
+    let server = HttpServer::start(|request| {
+        let of = claims(7);
+        let without = match request.contains("token=null&") {
+            true => of.replace(":7}", ":null}"),
+            false => of.replace(r#","exp":7"#, ""),
+        };
+        assert_ne!(without, of);
+        (200, format!(r#"{{"active":true,{}"#, &without[1..]))
+    });
+    let secret = Secret::new(String::new());
+    let judge = || {
+        let url = server.url("/introspect").parse().unwrap();
+        Judge::Server(Introspection::new(url, http(), ("", &secret), Duration::from_secs(3600)))
+    };
+    let tokens = checking(judge());
+    // The second answer of each is a remembered one.
+    for token in ["null", "absent", "null", "absent"] {
+        let before = now();
+        let until = check(&tokens, token).await.unwrap().until.unwrap();
+        let expected = before + WITHOUT_EXPIRY_SECONDS..=now() + WITHOUT_EXPIRY_SECONDS;
+        assert!(expected.contains(&until), "{token}: {until}, {expected:?}");
+    }
+    // The administrator wants no end.
+    let endless = Tokens::new(judge(), wanted(), "example.org".into(), SessionEnd::Never);
+    assert_eq!(check(&endless, "absent").await.unwrap().until, None);
 }
 
 /// No account has such a name.

@@ -3,6 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hmac::{Hmac, Mac};
+use posthaste_directory::AccountChange;
+use posthaste_mail_model::Secret;
 use posthaste_net::Mode;
 use posthaste_smtp_server::{PlaintextAuth, Role};
 use sha2::{Digest, Sha256};
@@ -76,6 +78,16 @@ async fn failures_have_their_codes() {
 /// The client's side of SCRAM-SHA-256 (RFC 5802 §3, RFC 7677), with channel binding data or
 /// without.
 async fn scram<T: AsyncRead + AsyncWrite + Unpin>(client: &mut Talk<T>, header: &str, binding: &[u8]) {
+    scram_to_signature(client, header, binding).await;
+    client.play("C: \nS: 235 2.7.0 Logged in").await;
+}
+
+/// The same up to the server's signature. The client's empty response to that is missing.
+async fn scram_to_signature<T: AsyncRead + AsyncWrite + Unpin>(
+    client: &mut Talk<T>,
+    header: &str,
+    binding: &[u8],
+) {
     let mechanism = if header.starts_with('p') { "SCRAM-SHA-256-PLUS" } else { "SCRAM-SHA-256" };
     let first = "n=ana@example.org,r=clientnonce".to_owned();
     let initial = BASE64.encode(format!("{header}{first}"));
@@ -100,7 +112,6 @@ async fn scram<T: AsyncRead + AsyncWrite + Unpin>(client: &mut Talk<T>, header: 
     client.send(format!("{last}\r\n").as_bytes()).await;
     let server_signature = hmac(&hmac(&salted, b"Server Key"), message.as_bytes());
     assert_eq!(decoded(&client.line().await), format!("v={}", BASE64.encode(server_signature)));
-    client.play("C: \nS: 235 2.7.0 Logged in").await;
 }
 
 fn decoded(line: &str) -> String {
@@ -119,6 +130,31 @@ async fn scram_in_the_clear() {
     client.play("S: 220 …").await;
     greet(&mut client).await;
     scram(&mut client, "n,,", b"").await;
+}
+
+#[tokio::test]
+async fn a_login_that_began_before_a_change_of_the_account_is_refused() {
+    let server = Setup::new(Role::Submission).start().await;
+    let directory = server.delivery.directory();
+    let mut client = server.connect().await;
+    client.play("S: 220 …").await;
+    greet(&mut client).await;
+    scram_to_signature(&mut client, "n,,", b"").await;
+    let change = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set("ana@example.org", change).await.unwrap();
+    client.play("C: \nS: 535 5.7.13 This account is disabled").await;
+    let change = AccountChange { disabled: Some(false), ..AccountChange::default() };
+    directory.set("ana@example.org", change).await.unwrap();
+    scram_to_signature(&mut client, "n,,", b"").await;
+    directory.set_password("ana@example.org", &Secret::new("battery staple".to_owned())).await.unwrap();
+    // The commands that follow are in the same segment.
+    client
+        .play(
+            "C: \n             C: MAIL FROM:<ana@example.org>
+             S: 535 5.7.8 Name or password is wrong
+             S: 530 5.7.0 Log in first",
+        )
+        .await;
 }
 
 #[tokio::test]

@@ -196,6 +196,30 @@ fn the_owners_script_runs_for_others() {
     assert!(messages(&mut ana, "Marked")[0].ends_with("by-bob"));
 }
 
+/// RFC 6785 §3.4: a redirect is a submission. What is refused stays.
+#[test]
+fn a_script_sends_no_mail_that_its_user_could_not_submit() {
+    let server = server();
+    for account in ["bob@example.org", "boss@b.test"] {
+        server.add_account(account, PASSWORD);
+    }
+    put(&server, "forward", "redirect \"bob@example.org\";");
+    let mut client = logged_in(&server);
+    client.imap("CREATE Forward").unwrap();
+    script_of(&mut client, "Forward", "forward");
+    for author in ["boss@b.test", "far@c.test", USER] {
+        let text = format!("From: {author}\r\nSubject: {author}\r\n\r\nwords\r\n");
+        client.imap(&format!("APPEND Forward {{{}+}}\r\n{text}", text.len())).unwrap();
+    }
+    assert_eq!(
+        messages(&mut client, "Forward"),
+        ["boss@b.test: ", "far@c.test: ", "ana@example.org: \\Deleted"]
+    );
+    let mail = server.mail("bob@example.org", PASSWORD, "INBOX", 1);
+    assert!(String::from_utf8_lossy(&mail[0]).contains("\r\nFrom: ana@example.org\r\n"));
+    server.logged_times("author or sender than ana@example.org", 2);
+}
+
 /// The script would run for each of thousands of messages. The account has two connections, so a
 /// third login shows that the session of the client that left has ended.
 #[test]

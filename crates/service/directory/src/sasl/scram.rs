@@ -24,7 +24,7 @@ use crate::address::{Address, same_user};
 use crate::attempt::key_of;
 use crate::directory::Directory;
 use crate::error::{DirectoryError, Result as DirectoryResult};
-use crate::grant::{By, Login};
+use crate::grant::{By, Login, Proven};
 use crate::login_error::{LoginError, LoginFailure, enabled};
 use crate::password::{self, Credentials, KEY_LEN, SCRAM_ITERATIONS};
 use crate::record;
@@ -142,7 +142,8 @@ impl Server {
                 Ok(ScramStep::Send(format!("v={}", STANDARD.encode(signature)).into_bytes()))
             }
             ScramState::Acknowledge(account) if text.is_empty() => {
-                Ok(ScramStep::Done(Box::new(Login::new(account, By::Password))))
+                let proven = Proven::new(account, By::Password);
+                Ok(ScramStep::Done(Box::new(directory.confirm(Ok(proven)).await?)))
             }
             ScramState::Acknowledge(_) => {
                 Err(LoginError::at_once(LoginFailure::Malformed("the last response must be empty")))

@@ -13,7 +13,7 @@ use super::*;
 use crate::password::{Credentials, KEY_LEN, MacKey, Policy};
 use crate::record::Stored;
 use crate::scram_keys::ScramKeys;
-use crate::testing::{MemoryRecords, add, directory};
+use crate::testing::{Ending, MemoryRecords, add, directory, other_process};
 use crate::{AccountChange, Directory, LoginFailure};
 
 fn channel(tls: Option<TlsBindings>, plaintext: Plaintext) -> Channel {
@@ -58,6 +58,13 @@ async fn run(
 fn failure(step: SaslStep) -> LoginFailure {
     match step {
         SaslStep::Fail(error) => error.failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn challenge(step: SaslStep) -> String {
+    match step {
+        SaslStep::Challenge(octets) => String::from_utf8(octets).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -313,6 +320,31 @@ async fn scram_round_trips() {
     assert!(matches!(failure(end), LoginFailure::AuthorizationId));
 }
 
+/// The client decides how long an exchange waits for it.
+#[tokio::test]
+async fn a_change_during_an_exchange_of_scram_counts() {
+    for ending in Ending::ALL {
+        // Before client-final, and before the empty response that alone is missing then.
+        for changed_before in 0..2 {
+            let (records, directory) = directory();
+            add(&directory, "ana@example.org", "pencil").await;
+            let ana = client("ana@example.org", "pencil");
+            let mut exchange = Exchange::begin(&directory, "SCRAM-SHA-256", plain_channel()).unwrap();
+            let first = exchange.step(&directory, Some(ana.first().as_bytes())).await;
+            let (last, _) = ana.last(&challenge(first));
+            let (mut reason, mut end) = ("", SaslStep::Challenge(Vec::new()));
+            for (n, response) in [last.as_str(), ""].into_iter().enumerate() {
+                challenge(end);
+                if n == changed_before {
+                    reason = ending.of(&other_process(&records), "ana@example.org").await;
+                }
+                end = exchange.step(&directory, Some(response.as_bytes())).await;
+            }
+            assert_eq!(failure(end).reason(), reason, "{ending:?}, {changed_before}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn scram_binds_to_the_channel_it_runs_on() {
     let (_, directory) = directory();
@@ -372,7 +404,7 @@ async fn scram_reveals_nothing_to_a_stranger() {
         (first("ana@example.org").await, first("bob@example.org").await, first("BOB@example.org").await);
     assert_eq!((ana_salt.len(), &nobody), (nobody.len(), &again));
     assert_ne!(nobody, first("cy@example.org").await);
-    let restarted = crate::testing::other_process(&records);
+    let restarted = other_process(&records);
     let mut exchange = Exchange::begin(&directory, "SCRAM-SHA-256", plain_channel()).unwrap();
     match exchange.step(&restarted, Some(client("bob@example.org", "").first().as_bytes())).await {
         SaslStep::Challenge(octets) => assert!(String::from_utf8(octets).unwrap().ends_with(&nobody)),

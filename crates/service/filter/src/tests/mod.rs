@@ -26,6 +26,7 @@ mod long_headers;
 mod questions;
 mod refusals;
 mod sent_on;
+mod submission;
 
 const ANA: &str = "ana@example.org";
 const MESSAGE: &[u8] = b"Received: by a\r\nFrom: bo@b.test\r\nSubject: hello\r\n\r\nwords\r\n";

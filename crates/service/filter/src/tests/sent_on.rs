@@ -35,7 +35,7 @@ impl World {
     }
 
     /// Messages in a mailbox; none if there is no mailbox.
-    async fn count(&self, name: &str, mailbox: &str) -> u32 {
+    pub(super) async fn count(&self, name: &str, mailbox: &str) -> u32 {
         let delivery = self.filter.delivery();
         let account = delivery.resolve(name).await.unwrap().account;
         let list = delivery.mailboxes(account.id).await.unwrap();
@@ -54,7 +54,7 @@ impl World {
         left
     }
 
-    async fn left_to(&self) -> Vec<String> {
+    pub(super) async fn left_to(&self) -> Vec<String> {
         self.left().await.into_iter().map(|(to, _)| to).collect()
     }
 
@@ -371,7 +371,7 @@ async fn a_message_that_a_user_adds_leaves_with_no_name_and_no_results_of_others
     // The next account must not believe them either.
     world.use_script("require [\"imapsieve\", \"copy\"]; redirect :copy \"bo@example.org\";").await;
     world.forward(BO, "x@c.test").await;
-    world.put(&forged).await;
+    world.put(&forged.replace("a@bank.test", ANA)).await;
     let (_, text) = world.left().await.remove(0);
     assert!(!text.contains("dmarc=pass") && !text.contains("ARC-"), "{text}");
     // Results of a delivery are sealed.

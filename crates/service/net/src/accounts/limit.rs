@@ -16,7 +16,7 @@ pub struct AccountLimits {
     pub own_connections_max: usize,
     /// Commands a minute. More of them wait.
     pub commands_per_minute: u64,
-    /// Messages that are submitted in an hour.
+    /// Messages that are submitted in an hour, also by scripts of mailboxes.
     pub messages_per_hour: u64,
     /// Messages that are submitted in a day.
     pub messages_per_day: u64,

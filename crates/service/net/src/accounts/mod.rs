@@ -171,6 +171,13 @@ impl Accounts {
         pour_all(&mut lock(&usage.sent_on), &SENT_ON, |limit| (limit.rate(&limits), 1))
     }
 
+    /// Counts a message to one recipient that the user of this account submits without a session
+    /// of submission. Counts nothing if one of the limits does not allow it.
+    pub fn submit(&self, account: LimitedAccount<'_>) -> Result<(), SubmissionRefused> {
+        let usage = Arc::clone(self.known().usage_of(account, &self.0));
+        usage.submit(1)
+    }
+
     /// Counts the copies that a group makes of a message of this sender. The error is the limit, if
     /// the sender has used it up.
     pub fn count_copies(&self, sender: &Copier, copies: usize) -> Result<(), u64> {
@@ -256,6 +263,13 @@ impl Usage {
             || lock(&self.sent_on).iter().any(|empty_at| *empty_at > now)
     }
 
+    /// Counts a message that is submitted to this many recipients: against all limits, or none.
+    fn submit(&self, recipients: usize) -> Result<(), SubmissionRefused> {
+        let limits = **self.limits.load();
+        let of = |limit: AccountLimit| (limit.rate(&limits), amount(limit, recipients));
+        pour_all(&mut lock(&self.submitted), &SUBMISSIONS, of)
+    }
+
     fn bucket(&self, limit: AccountLimit) -> &Bucket {
         match limit {
             AccountLimit::Received => &self.received,
@@ -326,10 +340,7 @@ impl AccountShare {
     /// Counts a message that the account submits to this many recipients: all of it, or nothing if
     /// one of the limits does not allow it. The log then says so.
     pub fn submit(&self, recipients: usize, peer: IpAddr) -> Result<(), SubmissionRefused> {
-        let limits = **self.0.limits.load();
-        let counted = pour_all(&mut lock(&self.0.submitted), &SUBMISSIONS, |limit| {
-            (limit.rate(&limits), amount(limit, recipients))
-        });
+        let counted = self.0.submit(recipients);
         if let Err(refused) = &counted {
             self.0.log(refused.limit, refused.count, peer, "refused");
         }
@@ -462,6 +473,24 @@ mod tests {
         let later = admit(&accounts, 1).unwrap();
         later.submit(1, PEER).unwrap();
         assert_eq!(later.submit(1, PEER).unwrap_err().limit, AccountLimit::MessagesPerDay);
+    }
+
+    #[test]
+    fn what_is_submitted_without_a_session_counts_with_the_rest() {
+        let own = own(&[(AccountLimit::RecipientsPerDay, 3)]);
+        let ana = LimitedAccount { own: Some(&own), ..plain([1; 16]) };
+        let limits = AccountLimits { recipients_per_day: 1, ..AccountLimits::default() };
+        let accounts = Accounts::new(limits);
+        accounts.submit(ana).unwrap();
+        let share = accounts.admit(ana, PEER).unwrap();
+        share.submit(2, PEER).unwrap();
+        let refused = accounts.submit(ana).unwrap_err();
+        assert_eq!((refused.limit, refused.count), (AccountLimit::RecipientsPerDay, 3));
+        accounts.submit(plain([2; 16])).unwrap();
+        accounts.submit(plain([2; 16])).unwrap_err();
+        // It is kept without a session.
+        drop(share);
+        accounts.submit(ana).unwrap_err();
     }
 
     #[test]
