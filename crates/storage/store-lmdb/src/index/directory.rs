@@ -115,7 +115,11 @@ pub(crate) fn records_from<'t>(
 /// Applies a change whose version was checked.
 pub(crate) fn apply_directory(index: &Index, txn: &mut Writing, change: &DirectoryChange) -> Result<()> {
     match &change.value {
-        Some(content) => put_record(index, txn, &change.name, change.expected + 1, content),
+        Some(content) => {
+            let version = change.expected.checked_add(1);
+            let version = version.ok_or_else(damaged(format_args!("version of record {}", change.name)))?;
+            put_record(index, txn, &change.name, version, content)
+        }
         None => index.directory.delete(txn, change.name.as_bytes()).indexed().map(drop),
     }
 }

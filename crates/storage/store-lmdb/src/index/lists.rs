@@ -255,13 +255,13 @@ pub(crate) fn unlisted(index: &Index, txn: &RoTxn) -> Result<Vec<Unlisted>> {
 /// Writes a whole list in place of the present one, as a rebuild finds it in an old index.
 pub(crate) fn put_list(index: &Index, txn: &mut Writing, list: &MailboxList) -> Result<()> {
     let there = load(index, txn, list.account)?;
-    let is_removed = |e: &&posthaste_store::MailboxEntry| list.entries.iter().all(|new| new.id != e.id);
+    let new: HashSet<MailboxId> = list.entries.iter().map(|entry| entry.id).collect();
     let commit = ListCommit {
         account: list.account,
         expected: there.version,
         version: list.version,
         upsert: list.entries.clone(),
-        remove: there.entries.iter().filter(is_removed).map(|e| e.id).collect(),
+        remove: there.entries.iter().map(|entry| entry.id).filter(|id| !new.contains(id)).collect(),
         subscribe: list.subscribed.iter().cloned().collect(),
         unsubscribe: there.subscribed.difference(&list.subscribed).cloned().collect(),
         uid_validity_last: list.uid_validity_last.max(there.uid_validity_last),
@@ -315,7 +315,7 @@ pub(crate) fn apply(index: &Index, txn: &mut Writing, commit: &ListCommit) -> Re
         index.create_mailbox(txn, entry.id)?;
     }
     for name in &commit.subscribe {
-        let step = subscription(index, txn, account, name, |names| names.insert(name.clone()))?;
+        let step = subscription(index, txn, account, name, |names| subscribe(names, name))?;
         records = records.saturating_add_signed(step);
     }
     for name in &commit.unsubscribe {
@@ -329,6 +329,31 @@ pub(crate) fn apply(index: &Index, txn: &mut Writing, commit: &ListCommit) -> Re
     };
     let value = list_value(account, head);
     index.lists.put(txn, &version_key(account), &value).indexed()
+}
+
+/// Names under one key of subscriptions: those with the same checksum. Each change writes them all
+/// again. No account has so many by chance, but somebody may calculate them.
+const ALIKE_MAX: usize = 64;
+
+/// Whether a name cannot be subscribed, because too many others have its checksum.
+pub(crate) fn is_crowded(index: &Index, txn: &RoTxn, account: AccountId, name: &MailboxName) -> Result<bool> {
+    let key = subscribed_key(account, name);
+    let Some(value) = index.lists.get(txn, &key).indexed()? else { return Ok(false) };
+    let names = names_from(&key, value);
+    let names = names.ok_or_else(damaged(format_args!("subscriptions of account {account}")))?;
+    Ok(names.len() >= ALIKE_MAX && !names.contains(name))
+}
+
+/// Adds a name to those with its checksum. Returns whether that changed them.
+fn subscribe(names: &mut BTreeSet<MailboxName>, name: &MailboxName) -> bool {
+    if names.len() >= ALIKE_MAX && !names.contains(name) {
+        tracing::warn!(
+            name = name.as_str(),
+            "a mailbox is not subscribed, because {ALIKE_MAX} other names have its checksum"
+        );
+        return false;
+    }
+    names.insert(name.clone())
 }
 
 /// Changes the subscribed names under the key of one. Answers by how much the number of the
@@ -452,6 +477,28 @@ mod tests {
                 values.sort_unstable();
                 assert_eq!(values, [u32::MAX - 1, u32::MAX]);
             }
+        }
+    }
+
+    /// Each subscription of a forged list wrote all others of its checksum again.
+    #[test]
+    fn a_key_has_few_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.write().unwrap();
+        let name = MailboxName::new("a name").unwrap();
+        let key = subscribed_key(ACCOUNT, &name);
+        apply(&index, &mut txn, &a_commit()).unwrap();
+        for (there, after) in [(0, 1), (ALIKE_MAX - 1, ALIKE_MAX), (ALIKE_MAX, ALIKE_MAX)] {
+            let mut value = open_value();
+            (0..there).for_each(|n| put_counted(&mut value, format!("other {n}").as_bytes()));
+            index.lists.put(&mut txn, &key, &seal(seed_of_key(&key), value)).unwrap();
+            assert_eq!(is_crowded(&index, &txn, ACCOUNT, &name).unwrap(), there >= ALIKE_MAX);
+            let commit = ListCommit { subscribe: vec![name.clone()], ..a_commit() };
+            apply(&index, &mut txn, &commit).unwrap();
+            let value = index.lists.get(&txn, &key).unwrap().unwrap();
+            let names = names_from(&key, value).unwrap();
+            assert_eq!((names.len(), names.contains(&name)), (after, there < ALIKE_MAX), "{there}");
         }
     }
 

@@ -8,6 +8,7 @@
 //! | `02`, pack (4) | nothing: the pack is retired. Maintenance removes its file |
 
 use heed::RoTxn;
+use posthaste_mail_model::NumSet;
 use posthaste_store::Result;
 
 use super::{Index, Indexed, NEXT_PACK_KEY, SEQ_KEY, VERSION_KEY, Writing, damaged};
@@ -67,7 +68,7 @@ impl PackState {
 impl Index {
     /// Bytes of all packs.
     pub(crate) fn packs_len(&self, txn: &RoTxn) -> Result<u64> {
-        Ok(self.all_packs(txn)?.iter().map(|(_, state)| state.end).sum())
+        Ok(self.all_packs(txn)?.iter().fold(0, |all, (_, state)| all.saturating_add(state.end)))
     }
 
     /// The state of a pack.
@@ -94,9 +95,14 @@ impl Index {
 
     /// Takes an emptied pack out of the packs and notes that maintenance may remove its file.
     pub(crate) fn retire_pack(&self, txn: &mut Writing, pack: u32) -> Result<()> {
+        self.take_out_pack(txn, pack)?;
+        self.add_retired(txn, &NumSet::range(pack, pack))
+    }
+
+    /// Does this for one of many packs. The caller adds all of them to the set of retired ones.
+    pub(crate) fn take_out_pack(&self, txn: &mut Writing, pack: u32) -> Result<()> {
         self.main.delete(txn, &pack_key(pack)).indexed()?;
-        self.main.put(txn, &retired_key(pack), &[]).indexed()?;
-        self.add_retired(txn, std::iter::once(pack))
+        self.main.put(txn, &retired_key(pack), &[]).indexed()
     }
 
     /// Retired packs, by number. Maintenance removes their files.

@@ -20,7 +20,7 @@ use posthaste_store::{Result, StoreError};
 use super::record::{Batch, Kind, PACK_HEADER, PackFormat, record_len};
 use super::scan::{pack_format, tail_format};
 use super::search::Search;
-use super::{number_of, path_of};
+use super::{PACK_MAX, number_of, path_of};
 use crate::data_dir::format::REMEDY;
 use crate::index::Index;
 use crate::index::Writing;
@@ -101,6 +101,17 @@ pub(crate) struct Appender {
     /// it reads whole tails.
     refusal: Option<String>,
     marks: Marks,
+}
+
+/// Packs that earlier programs may have retired without logging it: 256 TiB of them. An index that
+/// lacks more is forged. Each would take a record of the log.
+const UNLOGGED_MAX: usize = 1 << 20;
+
+fn too_many_unlogged(last: u32) -> StoreError {
+    StoreError::Corrupt(format!(
+        "the index names pack {last} and lacks more than {UNLOGGED_MAX} packs before it: a state of a pack is damaged. \
+         {REMEDY}"
+    ))
 }
 
 /// Every write acquires a pack first.
@@ -224,14 +235,18 @@ impl Appender {
         for &(number, state) in packs.iter().rev().filter(|(_, s)| !s.sealed) {
             self.recover_pack(index, txn, (number, state))?;
         }
+        let is_known = |n: &u32| packs.binary_search_by_key(n, |(n, _)| *n).is_ok();
         if index.next_pack(txn)?.is_none() {
-            let known = |n: &u32| packs.binary_search_by_key(n, |(n, _)| *n).is_ok();
-            self.marks.retire = (1..packs.last().map_or(0, |(n, _)| *n)).filter(|n| !known(n)).collect();
+            let last = packs.last().map_or(0, |(n, _)| *n);
+            self.marks.retire = (1..last).filter(|n| !is_known(n)).take(UNLOGGED_MAX + 1).collect();
+            if self.marks.retire.len() > UNLOGGED_MAX {
+                return Err(too_many_unlogged(last));
+            }
         }
         let retired = index.retired_packs(txn)?;
         for name in self.disk.list(&self.dir).map_err(failed(self.dir.display()))? {
             let Some(number) = number_of(&name) else { continue };
-            if packs.iter().any(|(n, _)| *n == number) || retired.contains(&number) {
+            if is_known(&number) || retired.binary_search(&number).is_ok() {
                 continue;
             }
             let path = path_of(&self.dir, number);
@@ -334,8 +349,14 @@ impl Appender {
     fn create(&self, index: &Index, txn: &RoTxn) -> Result<CurrentPack> {
         let number = match index.next_pack(txn)? {
             Some(number) => number,
-            None => self.highest(index, txn)? + 1,
+            None => self.highest(index, txn)?.saturating_add(1),
         };
+        if number > PACK_MAX {
+            return Err(StoreError::Corrupt(format!(
+                "the next pack would have number {number}, and {PACK_MAX} is the last one: a number in the index or in the \
+                 log is damaged. {REMEDY}"
+            )));
+        }
         let path = path_of(&self.dir, number);
         let file = match self.disk.create(&path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.disk.open(&path),
@@ -417,7 +438,7 @@ impl Appender {
         if !self.has_marks() {
             return Ok(());
         }
-        index.add_retired(txn, self.marks.retire.iter().copied())?;
+        index.add_retired(txn, &self.marks.retire.iter().copied().collect())?;
         let abandon = record_len(abandon_content(0, 0).len()) * self.marks.abandon.len() as u64;
         let retire = record_len(retire_content(0).len()) * self.marks.retire.len() as u64;
         // Their sequence numbers are the transaction's first, which are after any pass. Both

@@ -203,3 +203,34 @@ fn a_pack_that_another_process_removes_is_not_written_to() {
     assert!(appender.current().is_none());
     assert!(appender.acquire(&index, &mut txn).unwrap(), "the next try makes it again");
 }
+
+/// An index that somebody else made, before the first write.
+fn refusal(forge: fn(&Index, &mut Writing)) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("packs")).unwrap();
+    let index = Index::open(&dir.path().join("index"), 1 << 20, 8).unwrap();
+    let mut txn = index.write().unwrap();
+    forge(&index, &mut txn);
+    let refusal = appender(dir.path()).acquire(&index, &mut txn).unwrap_err();
+    assert!(matches!(refusal, StoreError::Corrupt(_)), "{refusal}");
+    refusal.to_string()
+}
+
+/// A list of the four billion numbers between two packs would take 16 GB, and more in the log.
+#[test]
+fn an_index_that_lacks_four_billion_packs_is_refused() {
+    let refusal = refusal(|index, txn| {
+        for number in [1, 4_000_000_000] {
+            let sealed = PackState { sealed: true, ..PackState::default() };
+            index.put_pack(txn, number, sealed).unwrap();
+        }
+    });
+    assert!(refusal.contains("4000000000"), "{refusal}");
+}
+
+/// The state of such a pack would replace another number in the index.
+#[test]
+fn a_pack_gets_no_number_that_is_a_key_of_another_value() {
+    let refusal = refusal(|index, txn| index.put_next_pack(txn, PACK_MAX + 1).unwrap());
+    assert!(refusal.contains(&PACK_MAX.to_string()), "{refusal}");
+}

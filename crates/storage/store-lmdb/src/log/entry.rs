@@ -12,10 +12,11 @@ use posthaste_store::{
     DirectoryChange, ExpungedUids, ListCommit, MailboxCommit, MailboxEntry, MailboxHead, Row,
 };
 
+use crate::index::directory::NAME_MAX;
 use crate::index::heads::{put_head, read_head};
 use crate::index::lists::{put_entry, read_entry};
 use crate::index::summaries::record::Arrival;
-use crate::log::PackOffset;
+use crate::log::{PACK_MAX, PackOffset};
 
 /// The version of all contents here.
 const VERSION: u8 = 1;
@@ -271,10 +272,16 @@ pub(crate) fn directory_from(content: &[u8]) -> Option<DirectoryChange> {
         return None;
     }
     let expected = read.u64()?;
-    let name = read.text()?.to_owned();
+    let name = directory_name(&mut read)?;
     let present = read.u8()? != 0;
     let value = present.then(|| bytes::Bytes::copy_from_slice(read.0));
     Some(DirectoryChange { name, expected, value })
+}
+
+/// Reads the name of a directory record. LMDB refuses other keys, and a rebuild would end.
+pub(crate) fn directory_name(read: &mut Octets<'_>) -> Option<String> {
+    let name = read.text()?;
+    (1..=NAME_MAX).contains(&name.len()).then(|| name.to_owned())
 }
 
 /// Writes the permanent end of a pack that was abandoned or cut.
@@ -291,7 +298,12 @@ pub(crate) fn abandon_from(content: &[u8]) -> Option<PackOffset> {
     if read.u8()? != VERSION {
         return None;
     }
-    Some(PackOffset { pack: read.u32()?, offset: read.u64()? })
+    Some(PackOffset { pack: pack_number(&mut read)?, offset: read.u64()? })
+}
+
+/// Reads the number of a pack.
+pub(crate) fn pack_number(read: &mut Octets<'_>) -> Option<u32> {
+    read.u32().filter(|number| *number <= PACK_MAX)
 }
 
 /// Writes the number of a retired pack.
@@ -307,7 +319,7 @@ pub(crate) fn retire_from(content: &[u8]) -> Option<u32> {
     if read.u8()? != VERSION {
         return None;
     }
-    read.u32()
+    pack_number(&mut read)
 }
 
 #[cfg(test)]
@@ -438,5 +450,18 @@ mod tests {
         }
         assert_eq!(abandon_from(&abandon_content(3, 99)), Some(PackOffset { pack: 3, offset: 99 }));
         assert_eq!(retire_from(&retire_content(7)), Some(7));
+    }
+
+    /// A forged name or number ended a rebuild: the index has no such keys.
+    #[test]
+    fn names_and_numbers_that_the_index_cannot_have_are_refused() {
+        let named = |len| {
+            let change = DirectoryChange { name: "n".repeat(len), expected: 0, value: None };
+            directory_from(&directory_content(&change)).is_some()
+        };
+        assert_eq!([0, 1, NAME_MAX, NAME_MAX + 1].map(named), [false, true, true, false]);
+        assert_eq!(retire_from(&retire_content(PACK_MAX)), Some(PACK_MAX));
+        assert_eq!(retire_from(&retire_content(PACK_MAX + 1)), None);
+        assert_eq!(abandon_from(&abandon_content(u32::MAX, 64)), None);
     }
 }

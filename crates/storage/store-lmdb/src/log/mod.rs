@@ -16,12 +16,16 @@ pub(crate) mod readers;
 pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod search;
+pub(crate) mod tail;
 
 use std::path::{Path, PathBuf};
 
 /// Commits in one batch. 512 appends of 4 KiB take 5 ms; a larger batch would delay its first
 /// client more.
 pub(crate) const GROUP_MAX: usize = 512;
+
+/// The highest number of a pack. The index has other values under the keys of higher numbers.
+pub(crate) const PACK_MAX: u32 = u32::MAX - 3;
 
 /// A position in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,5 +67,33 @@ pub(crate) fn path_of(packs: &Path, number: u32) -> PathBuf {
 /// The number of a pack's file name; `None` for any other file.
 pub(crate) fn number_of(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".pack")?;
-    (digits.len() >= 8).then(|| digits.parse().ok()).flatten()
+    // Another spelling of a number would be a second file of that pack.
+    let is_padded = digits.len() == 8 || (digits.len() > 8 && !digits.starts_with('0'));
+    let is_number = is_padded && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let number: u32 = digits.parse().ok()?;
+    (is_number && number <= PACK_MAX).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_one_name() {
+        for number in [0, 1, 99_999_999, 100_000_000, PACK_MAX] {
+            let path = path_of(Path::new(""), number);
+            assert_eq!(number_of(path.to_str().unwrap()), Some(number));
+        }
+        let others = [
+            "0000001.pack",
+            "000000001.pack",
+            "+0000001.pack",
+            "00000001",
+            "4294967295.pack",
+            "9999999999.pack",
+        ];
+        assert!(others.into_iter().all(|name| number_of(name).is_none()));
+        // Their keys are those of numbers in the index.
+        assert!((PACK_MAX + 1..=u32::MAX).all(|n| number_of(&format!("{n}.pack")).is_none()));
+    }
 }

@@ -24,8 +24,8 @@ use posthaste_store::octets::{Octets, put_counted, put_set, put_varint};
 use posthaste_store::{DirectoryEntry, MailboxEntry, MailboxList};
 
 use crate::index::lists::{put_entry, read_entry};
-use crate::log::PackOffset;
-use crate::log::entry::{many, put_names};
+use crate::log::entry::{directory_name, many, pack_number, put_names};
+use crate::log::{PACK_MAX, PackOffset};
 
 /// The version of the content.
 const VERSION: u8 = 1;
@@ -179,8 +179,8 @@ fn rows<'a, T>(read: &mut Octets<'a>, one: impl Fn(&mut Octets<'a>) -> Option<T>
 }
 
 fn packs(read: &mut Octets<'_>) -> Option<Packs> {
-    let retired = read.set()?;
-    let sealed = rows(read, |read| Some(PackOffset { pack: read.u32()?, offset: read.u64()? }))?;
+    let retired = read.set().filter(|set| set.last() <= Some(PACK_MAX))?;
+    let sealed = rows(read, |read| Some(PackOffset { pack: pack_number(read)?, offset: read.u64()? }))?;
     Some(Packs { retired, sealed })
 }
 
@@ -194,7 +194,7 @@ fn list(read: &mut Octets<'_>) -> Option<MailboxList> {
 }
 
 fn record(read: &mut Octets<'_>) -> Option<DirectoryEntry> {
-    let name = read.text()?.to_owned();
+    let name = directory_name(read)?;
     let version = read.u64()?;
     Some(DirectoryEntry { name, version, value: Bytes::copy_from_slice(read.counted()?) })
 }
@@ -248,6 +248,29 @@ mod tests {
         let mut out = Vec::new();
         put_record(&mut out, record.name.as_bytes(), 3, b"x");
         comes_back(KeyPosition::of(Table::Directory, b"al"), Rows::Directory(vec![record]), &out);
+    }
+
+    /// A forged name or number ended a rebuild: the index has no such keys.
+    #[test]
+    fn rows_that_the_index_cannot_have_are_refused() {
+        let reads = |table, rows: &[u8]| {
+            let (from, to) = (KeyPosition::start_of(table), KeyPosition::end_of(table));
+            from_content(&content(1, &from, &to, rows)).is_some()
+        };
+        let packs = |retired, sealed| {
+            let mut out = Vec::new();
+            let sealed = vec![PackOffset { pack: sealed, offset: 64 }];
+            put_packs(&mut out, &Packs { retired: NumSet::range(1, retired), sealed });
+            reads(Table::Packs, &out)
+        };
+        assert!(packs(PACK_MAX, 9) && packs(8, PACK_MAX));
+        assert!(!packs(u32::MAX, 9) && !packs(8, u32::MAX));
+        let named = |len| {
+            let mut out = Vec::new();
+            put_record(&mut out, &vec![b'n'; len], 1, b"x");
+            reads(Table::Directory, &out)
+        };
+        assert_eq!([0, 1, 400, 401].map(named), [false, true, true, false]);
     }
 
     #[test]

@@ -139,6 +139,11 @@ impl PackReader {
         if start >= end {
             return Ok(Bytes::new());
         }
+        // The index of a forged backup may name any location. Sums of offsets in files do not
+        // overflow.
+        if location.offset.checked_add(location.len).is_none_or(|end| i64::try_from(end).is_err()) {
+            return Err(ReadFault::Damaged("its location is beyond the end of any file"));
+        }
         let file = self.file(location.pack)?;
         let block = BLOCK as u64;
         let (first, last) = (start / block, (end - 1) / block);
@@ -212,6 +217,22 @@ pub(crate) fn read_exactly(file: &dyn DiskFile, offset: u64, len: usize) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The index of a forged backup may name any location.
+    #[test]
+    fn a_location_beyond_any_file_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(path_of(dir.path(), 1), [7; 200]).unwrap();
+        let disk = Arc::new(crate::log::disk::RealDisk);
+        let reader = PackReader::new(disk, dir.path().to_owned(), Id::new(1, 1));
+        for (offset, len) in [(64, u64::MAX), (u64::MAX, 9), (u64::MAX - 9, 9), (1 << 63, 9)] {
+            let location = BodyLocation { pack: 1, offset, len, refs: 1 };
+            for range in [0..u64::MAX, len - 1..len] {
+                let read = reader.read(BodyId(Id::new(1, 2)), location, range);
+                assert!(matches!(read, Err(ReadFault::Damaged(_))), "{offset} {len}: {read:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_length_beyond_the_file_takes_no_memory() {

@@ -50,6 +50,11 @@ pub(crate) const RECORD_HEADER: usize = 48;
 pub(crate) const BLOCK: usize = 64 * 1024;
 /// The most that the three bytes of [`Header::steps`] can hold: batches of up to 128 MiB.
 const STEPS_MAX: u32 = (1 << 24) - 1;
+/// The highest sequence number. With a billion records a second, a store takes 146 years to reach
+/// it. A record with a higher number is forged: the numbers after it would end.
+const SEQ_MAX: u64 = (1 << 62) - 1;
+/// The highest number with which a transaction may begin. None takes 2^32 of them.
+pub(crate) const SEQ_NEXT_MAX: u64 = SEQ_MAX - (1 << 32);
 const PACK_MAGIC: &[u8; 8] = b"PHPACK\r\n";
 const RECORD_MAGIC: &[u8; 4] = b"PHR1";
 
@@ -173,14 +178,15 @@ impl Header {
         if format.head_crc(&bytes[..44], offset).to_le_bytes() != bytes[44..] {
             return None;
         }
-        Some(Self {
+        let header = Self {
             kind: Kind::from_byte(bytes[4])?,
             steps: u32::from_le_bytes([bytes[5], bytes[6], bytes[7], 0]),
             seq: u64::from_le_bytes(*bytes[8..].first_chunk()?),
             len: u64::from_le_bytes(*bytes[16..].first_chunk()?),
             id: Id::from_bytes(*bytes[24..].first_chunk()?),
             content_crc: u32::from_le_bytes(*bytes[40..].first_chunk()?),
-        })
+        };
+        (header.seq <= SEQ_MAX).then_some(header)
     }
 
     /// Whether both are heads of the same record, which maintenance may have copied to another
@@ -202,7 +208,10 @@ impl Header {
 
     /// Bytes of the whole record, padding included. Saturates for a length no file could have.
     pub(crate) fn record_len(&self) -> u64 {
-        (RECORD_HEADER as u64 + self.table_len()).saturating_add(self.len).saturating_add(7) & !7
+        match self.kind {
+            Kind::Body => body_record_len(self.len),
+            _ => (RECORD_HEADER as u64).saturating_add(self.len).saturating_add(7) & !7,
+        }
     }
 }
 
@@ -211,9 +220,9 @@ pub(crate) fn table_len(len: u64) -> u64 {
     len.div_ceil(BLOCK as u64) * 4
 }
 
-/// Bytes of a whole body record.
+/// Bytes of a whole body record. Saturates for a length no file could have.
 pub(crate) fn body_record_len(len: u64) -> u64 {
-    (RECORD_HEADER as u64 + table_len(len) + len + 7) & !7
+    (RECORD_HEADER as u64 + table_len(len)).saturating_add(len).saturating_add(7) & !7
 }
 
 /// Bytes of a whole record of another kind.
@@ -396,6 +405,20 @@ mod tests {
         assert_eq!(Header::from_bytes(&old, PackFormat::Unbound, 1), Some(header), "format 1 binds nothing");
         assert_eq!(Header::from_bytes(&[0; 48], format, 0), None);
         assert_eq!(Header { len: u64::MAX, ..header }.record_len(), !7);
+        assert_eq!(body_record_len(u64::MAX), !7);
+    }
+
+    /// A sum with the number of such a record would overflow, and no number would come after it.
+    #[test]
+    fn a_head_with_a_number_that_no_store_reaches_is_no_head() {
+        let id = Id::new(3, 4);
+        for (seq, is_known) in
+            [(SEQ_NEXT_MAX, true), (SEQ_MAX, true), (SEQ_MAX + 1, false), (u64::MAX, false)]
+        {
+            let header = Header { kind: Kind::List, steps: 1, seq, len: 13, id, content_crc: 5 };
+            let bytes = header.to_bytes(PackFormat::Unbound, 64);
+            assert_eq!(Header::from_bytes(&bytes, PackFormat::Unbound, 64).is_some(), is_known, "{seq}");
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl<'f> Scan<'f> {
 
     /// The next record; `None` at the end. Bytes that are not a record end the walk with a fault.
     pub(crate) fn advance(&mut self) -> Result<Option<LocatedRecord>, ReadFault> {
-        if self.at + RECORD_HEADER as u64 > self.end {
+        if self.at.saturating_add(RECORD_HEADER as u64) > self.end {
             return Ok(None);
         }
         let bytes = read_exactly(self.file, self.at, RECORD_HEADER)?;

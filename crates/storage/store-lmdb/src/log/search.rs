@@ -7,6 +7,9 @@ use super::scan::{LocatedRecord, Scan};
 
 /// Bytes searched at a time.
 const WINDOW: usize = 1 << 20;
+/// Bytes that are searched first. Each later window has four times as many. A forged pack may have
+/// a gap of some bytes before each record.
+const FIRST_WINDOW: usize = 4 << 10;
 /// The unit that a disk writes whole or not at all. The search skips sectors that the disk cannot
 /// read.
 pub(crate) const SECTOR: u64 = 512;
@@ -35,9 +38,9 @@ impl Search<'_> {
         if self.format == PackFormat::Unbound {
             return None;
         }
-        let mut from = at + 8;
-        while from + RECORD_HEADER as u64 <= self.size {
-            let (window, next) = self.window(from);
+        let (mut from, mut len) = (at.saturating_add(8), FIRST_WINDOW);
+        while from.saturating_add(RECORD_HEADER as u64) <= self.size {
+            let (window, next) = self.window(from, len);
             let heads = window.len().saturating_sub(RECORD_HEADER - 1);
             for skip in (0..heads).step_by(8) {
                 let offset = from + skip as u64;
@@ -45,32 +48,24 @@ impl Search<'_> {
                     return Some(found);
                 }
             }
-            from = next;
+            (from, len) = (next, (4 * len).min(WINDOW));
         }
         None
     }
 
-    /// Whether the pack was cut off at `at`, in its tail. `found` is the next record.
-    ///
-    /// A server acknowledges commits when its pack is synced. So only the last batch of a tail can
-    /// be in pieces. A crash lost some of its sectors. They are zero, because they were
-    /// preallocated. Whole commits of the same batch may follow. No commit of the batch was
-    /// acknowledged, and an opening does not use the batch either.
-    ///
-    /// If records of a later batch follow, it is damage, and commits after it count. If commits
-    /// follow and no sector is missing, it is damage, too. Records of older programs do not say
-    /// where their batch begins. If more commits follow one than a batch has, it is damage, too.
-    pub(crate) fn is_cut_off(&self, at: u64, found: &LocatedRecord, next_seq: u64) -> bool {
-        let is_whole = found.offset == at && self.is_whole(found);
-        !is_whole && !self.has_later_batch(at) && self.is_torn(at, found, next_seq)
-    }
-
-    /// [`Self::is_cut_off`] where no later batch follows and the record at `at` is not whole.
-    fn is_torn(&self, at: u64, found: &LocatedRecord, next_seq: u64) -> bool {
-        let is_new = |found: &LocatedRecord| found.header.kind != Kind::Body && found.header.seq >= next_seq;
-        let commits = self.records_from(at).filter(|found| is_new(found) && self.is_whole(found)).count();
+    /// Whether the pack was cut off at `at`, as `tail` describes it. No later batch follows, and
+    /// the record at `at` is not whole. `commits`: the number of whole commits from there on that
+    /// the index lacks.
+    pub(super) fn is_torn(&self, at: u64, found: &LocatedRecord, commits: usize) -> bool {
         let is_last_batch = commits <= GROUP_MAX;
         commits == 0 || (is_last_batch && (self.lacks_sector(at, found.offset) || self.lacks_part(at, found)))
+    }
+
+    /// The whole commits from `at` on that an index with this next sequence number lacks.
+    pub(super) fn new_commits(&self, at: u64, next_seq: u64) -> impl Iterator<Item = LocatedRecord> {
+        let is_new =
+            move |found: &LocatedRecord| found.header.kind != Kind::Body && found.header.seq >= next_seq;
+        self.records_from(at).filter(move |found| is_new(found) && self.is_whole(found))
     }
 
     /// Offset of the first damage that opening must report. `None` if all records from `at` on are
@@ -91,8 +86,9 @@ impl Search<'_> {
             matches!(kind, Kind::Mailbox | Kind::Pair | Kind::List | Kind::Directory)
                 && found.header.seq >= next_seq
         };
-        let is_damage = self.has_later_batch(at)
-            || (self.records_from(at).any(|found| is_change(&found)) && !self.is_torn(at, &found, next_seq));
+        let is_torn = || self.is_torn(at, &found, self.new_commits(at, next_seq).count());
+        let is_damage =
+            self.has_later_batch(at) || (self.records_from(at).any(|found| is_change(&found)) && !is_torn());
         is_damage.then_some(at)
     }
 
@@ -175,10 +171,10 @@ impl Search<'_> {
         usize::try_from(self.size.saturating_sub(from)).unwrap_or(WINDOW).min(WINDOW)
     }
 
-    /// Bytes from `from` on, and the offset at which to continue; no bytes where the disk cannot
-    /// read.
-    fn window(&self, from: u64) -> (Vec<u8>, u64) {
-        let mut bytes = vec![0; self.window_len(from)];
+    /// At most `len` bytes from `from` on, and the offset at which to continue; no bytes where the
+    /// disk cannot read.
+    fn window(&self, from: u64, len: usize) -> (Vec<u8>, u64) {
+        let mut bytes = vec![0; self.window_len(from).min(len)];
         let read = self.file.read_at(&mut bytes, from).unwrap_or_else(|_| self.readable(from, &mut bytes));
         bytes.truncate(read);
         if read == 0 {

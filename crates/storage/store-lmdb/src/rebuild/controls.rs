@@ -4,14 +4,18 @@
 //! that wrote it failed to commit. Another process may have redone a tail that the first was about
 //! to abandon. A pack that the first was about to retire is still needed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use posthaste_mail_model::NumSet;
+
+use super::endings::Endings;
 use crate::index::packs::PackState;
 use crate::log::PackOffset;
+use crate::log::range::Packs;
 use crate::log::record::Kind;
 
-/// A statement of a record about packs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The statement of a record about packs.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Statement {
     /// The pack was abandoned at this offset: records from there on do not count.
     Abandoned(PackOffset),
@@ -19,34 +23,61 @@ pub(super) enum Statement {
     Cut(PackOffset),
     /// The file of this pack may be missing.
     Retired(u32),
+    /// A checkpoint of the table of packs. It abandons sealed packs at their ends, and retires
+    /// others. A few bytes of a forged one may retire four billion.
+    Checkpoint(Packs),
     /// The record is damaged. At worst a tail does not count, or a file is not removed.
     Damaged(Kind),
 }
 
+impl Statement {
+    /// The packs that it ends, and where.
+    pub(super) fn ends(&self) -> &[PackOffset] {
+        match self {
+            Self::Abandoned(at) | Self::Cut(at) => std::slice::from_ref(at),
+            Self::Checkpoint(packs) => &packs.sealed,
+            Self::Retired(_) | Self::Damaged(_) => &[],
+        }
+    }
+
+    /// The packs that it abandons, and where.
+    fn abandoned(&self) -> &[PackOffset] {
+        if let Self::Cut(_) = self { &[] } else { self.ends() }
+    }
+}
+
 /// A record about packs, and its offset.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Control {
     pub(super) pack: u32,
     pub(super) offset: u64,
     pub(super) statement: Statement,
 }
 
+/// The ends of packs.
+pub(super) type Ends = HashMap<u32, u64>;
+
+/// Ends a pack at an offset, or earlier if it ends there.
+pub(super) fn end_at(ends: &mut Ends, pack: u32, end: u64) {
+    ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
+}
+
 /// The records about packs, and the ends of packs without them.
-#[derive(Default, Clone)]
+#[derive(Default)]
 pub(super) struct Controls {
     all: Vec<Control>,
     /// The certain ends of packs: of sealed ones, and of those with a tail that was cut off.
-    ends: HashMap<u32, u64>,
+    ends: Ends,
 }
 
 /// The statements that count.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ValidStatements {
     /// The ends of packs.
-    pub(super) ends: HashMap<u32, u64>,
+    pub(super) ends: Ends,
     /// Packs whose tail a record abandons from their end on, so that every later rebuild knows.
     pub(super) abandoned: BTreeSet<u32>,
-    pub(super) retired: BTreeSet<u32>,
+    pub(super) retired: NumSet,
     pub(super) faults: Vec<String>,
 }
 
@@ -57,109 +88,139 @@ impl Controls {
 
     /// Ends a pack at `end`, whatever records say.
     pub(super) fn ends_at(&mut self, pack: u32, end: u64) {
-        self.ends.entry(pack).and_modify(|known| *known = end.min(*known)).or_insert(end);
+        end_at(&mut self.ends, pack, end);
     }
 
-    /// Whether anything found so far may end a pack before this place.
-    pub(super) fn may_be_ended(&self, pack: u32, offset: u64) -> bool {
-        let is_before = |statement: &Statement| match *statement {
-            Statement::Abandoned(at) | Statement::Cut(at) => at.pack == pack && offset >= at.offset,
-            Statement::Retired(_) | Statement::Damaged(_) => false,
-        };
-        self.ends.get(&pack).is_some_and(|end| offset >= *end)
-            || self.all.iter().any(|control| is_before(&control.statement))
+    /// The lowest offset at which anything found so far may end each pack.
+    pub(super) fn possible_ends(&self) -> Ends {
+        let mut ends = self.ends.clone();
+        for at in self.all.iter().flat_map(|control| control.statement.ends()) {
+            end_at(&mut ends, at.pack, at.offset);
+        }
+        ends
     }
 
     /// Judges all records. `packs` are those of the old index.
-    pub(super) fn judge(mut self, packs: &[(u32, PackState)]) -> ValidStatements {
-        self.refuse(packs);
-        let mut by_pack: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (at, control) in self.all.iter().enumerate() {
-            if let Statement::Abandoned(end) | Statement::Cut(end) = control.statement {
-                by_pack.entry(end.pack).or_default().push(at);
+    pub(super) fn judge(&self, packs: &BTreeMap<u32, PackState>) -> ValidStatements {
+        let ends = self.certain_ends(packs);
+        let counts = Judgement::new(&self.all, &ends).of_all();
+        let counting =
+            || self.all.iter().zip(&counts).filter(|(_, counts)| **counts).map(|(control, _)| control);
+        let mut judged = ValidStatements { ends, ..ValidStatements::default() };
+        let mut retired = Vec::new();
+        for Control { pack, offset, statement } in counting() {
+            for at in statement.ends() {
+                end_at(&mut judged.ends, at.pack, at.offset);
+            }
+            match statement {
+                Statement::Abandoned(_) | Statement::Cut(_) => {}
+                Statement::Retired(number) => retired.push((*number, *number)),
+                Statement::Checkpoint(packs) => retired.extend_from_slice(packs.retired.ranges()),
+                Statement::Damaged(kind) => judged.faults.push(format!(
+                    "{kind:?} record in pack {pack} at byte {offset} is damaged and was passed over"
+                )),
             }
         }
-        let mut judgement = Judgement { controls: &self, by_pack, counts: vec![None; self.all.len()] };
-        let counting: Vec<bool> = (0..self.all.len()).map(|at| judgement.counts(at)).collect();
-        let mut judged = ValidStatements { ends: self.ends.clone(), ..ValidStatements::default() };
-        for (control, _) in self.all.iter().zip(&counting).filter(|(_, counts)| **counts) {
-            match control.statement {
-                Statement::Abandoned(at) | Statement::Cut(at) => {
-                    let end = judged.ends.entry(at.pack).or_insert(at.offset);
-                    *end = at.offset.min(*end);
-                }
-                Statement::Retired(pack) => drop(judged.retired.insert(pack)),
-                Statement::Damaged(kind) => {
-                    let Control { pack, offset, .. } = control;
-                    judged.faults.push(format!(
-                        "{kind:?} record in pack {pack} at byte {offset} is damaged and was passed over"
-                    ));
-                }
-            }
-        }
-        let abandoned = self.all.iter().zip(&counting).filter(|(_, counts)| **counts);
-        judged.abandoned = abandoned
-            .filter_map(|(control, _)| match control.statement {
-                Statement::Abandoned(at) if judged.ends.get(&at.pack) == Some(&at.offset) => Some(at.pack),
-                _ => None,
-            })
-            .collect();
+        judged.retired = NumSet::from_ranges(retired);
+        let is_end = |at: &&PackOffset| judged.ends.get(&at.pack) == Some(&at.offset);
+        let abandoned = counting().flat_map(|control| control.statement.abandoned()).filter(is_end);
+        judged.abandoned = abandoned.map(|at| at.pack).collect();
         judged
     }
-}
 
-impl Controls {
-    /// Ends packs at records that abandon commits of the old index. Another process had redone that
-    /// tail, or the commit of the index had failed only in part. The index lacks such a record, and
-    /// an opening abandons the tail that begins with it.
-    fn refuse(&mut self, packs: &[(u32, PackState)]) {
-        let known: HashMap<u32, u64> = packs.iter().map(|(n, state)| (*n, state.end)).collect();
-        let end_of = |pack: u32| known.get(&pack).copied().unwrap_or(0);
-        let refused = |control: &&Control| match control.statement {
-            Statement::Abandoned(at) => at.offset < end_of(at.pack) && control.offset >= end_of(control.pack),
-            _ => false,
-        };
-        let refused: Vec<Control> = self.all.iter().filter(refused).copied().collect();
-        for Control { pack, offset, .. } in refused {
-            self.ends_at(pack, offset);
+    /// The certain ends, and those at records that abandon commits of the old index. Another
+    /// process had redone that tail, or the commit of the index had failed only in part. The index
+    /// lacks such a record, and an opening abandons the tail that begins with it.
+    fn certain_ends(&self, packs: &BTreeMap<u32, PackState>) -> Ends {
+        let end_of = |pack: u32| packs.get(&pack).map_or(0, |state| state.end);
+        let mut ends = self.ends.clone();
+        for Control { pack, offset, statement } in &self.all {
+            let abandons = || statement.abandoned().iter().any(|at| at.offset < end_of(at.pack));
+            if *offset >= end_of(*pack) && abandons() {
+                end_at(&mut ends, *pack, *offset);
+            }
         }
+        ends
     }
 }
 
 /// A judgement under way.
 struct Judgement<'c> {
-    controls: &'c Controls,
-    /// The records that say where a pack ends.
-    by_pack: HashMap<u32, Vec<usize>>,
+    controls: &'c [Control],
+    ends: &'c Ends,
+    /// The records that end each pack, if it has records here.
+    endings: HashMap<u32, Endings>,
     /// Whether each record counts, if that is known. A record counts while it is being judged.
     counts: Vec<Option<bool>>,
 }
 
-impl Judgement<'_> {
-    /// Whether a record counts: no record that counts ends its pack before it. A record that ends a
-    /// pack is written later than the pack's records, so no record depends on itself. The last of
-    /// several is judged first: after repeated failures it is the one that was committed.
-    fn counts(&mut self, at: usize) -> bool {
-        if let Some(counts) = self.counts[at] {
-            return counts;
+impl<'c> Judgement<'c> {
+    fn new(controls: &'c [Control], ends: &'c Ends) -> Self {
+        let mut stated: HashMap<u32, Vec<(u64, usize)>> =
+            controls.iter().map(|control| (control.pack, Vec::new())).collect();
+        for (record, control) in controls.iter().enumerate() {
+            for at in control.statement.ends() {
+                if let Some(stated) = stated.get_mut(&at.pack) {
+                    stated.push((at.offset, record));
+                }
+            }
         }
-        let Control { pack, offset, .. } = self.controls.all[at];
-        self.counts[at] = Some(true);
-        let ending = self.by_pack.get(&pack).cloned().unwrap_or_default();
-        let is_ended = self.controls.ends.get(&pack).is_some_and(|end| offset >= *end)
-            || ending.into_iter().rev().any(|other| self.ends_before(other, offset) && self.counts(other));
-        self.counts[at] = Some(!is_ended);
-        !is_ended
+        let endings = stated.into_iter().map(|(pack, stated)| (pack, Endings::new(stated))).collect();
+        Self { controls, ends, endings, counts: vec![None; controls.len()] }
     }
 
-    fn ends_before(&self, at: usize, offset: u64) -> bool {
-        let statement = self.controls.all[at].statement;
-        matches!(statement, Statement::Abandoned(end) | Statement::Cut(end) if offset >= end.offset)
+    /// Whether each record counts: no record that counts ends its pack before it. A record that
+    /// ends a pack is written later than the pack's records, so no record depends on itself. The
+    /// last of several is judged first: after repeated failures it is the one that was committed.
+    fn of_all(mut self) -> Vec<bool> {
+        // Each depends on the one after it. A forged chain of them is as long as the pack.
+        let mut under_way = Vec::new();
+        for first in 0..self.controls.len() {
+            under_way.extend(self.counts[first].is_none().then_some(first));
+            while let Some(&record) = under_way.last() {
+                self.counts[record].get_or_insert(true);
+                match self.ending(record) {
+                    Some(Ending::Record(other)) if self.counts[other].is_none() => under_way.push(other),
+                    ending => {
+                        self.counts[record] = Some(ending.is_none());
+                        under_way.pop();
+                    }
+                }
+            }
+        }
+        self.counts.into_iter().map(|counts| counts == Some(true)).collect()
     }
+
+    /// What may end the pack of a record before it. Records that do not count are left out.
+    fn ending(&mut self, record: usize) -> Option<Ending> {
+        let Control { pack, offset, .. } = &self.controls[record];
+        if self.ends.get(pack).is_some_and(|end| offset >= end) {
+            return Some(Ending::Certain);
+        }
+        let endings = self.endings.get_mut(pack)?;
+        loop {
+            let (number, other) = endings.last_before(*offset)?;
+            if self.counts[other] != Some(false) {
+                return Some(Ending::Record(other));
+            }
+            endings.remove(number);
+        }
+    }
+}
+
+/// What ends a pack.
+enum Ending {
+    /// A fact that no record states.
+    Certain,
+    /// The record of this number, if it counts.
+    Record(usize),
 }
 
 #[cfg(test)]
 mod tests {
+    use posthaste_property::properties;
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Pack, offset and the statement there.
@@ -169,10 +230,10 @@ mod tests {
 
     fn judged(controls: &[(u32, u64, Statement)], packs: &[(u32, PackState)]) -> ValidStatements {
         let mut all = Controls::default();
-        for &(pack, offset, statement) in controls {
+        for (pack, offset, statement) in controls.iter().cloned() {
             all.add(Control { pack, offset, statement });
         }
-        all.judge(packs)
+        all.judge(&packs.iter().copied().collect())
     }
 
     fn ends(judged: &ValidStatements) -> Vec<(u32, u64)> {
@@ -185,19 +246,22 @@ mod tests {
     /// redid pack 1 up to 900.
     #[test]
     fn a_record_in_a_tail_that_was_given_up_gives_nothing_up() {
-        let refused = (2, 64, abandoned(1, 500));
-        let later = [(3, 64, abandoned(1, 900)), (3, 128, abandoned(2, 0))];
-        assert_eq!(ends(&judged(&[refused], &[])), [(1, 500)]);
-        assert_eq!(ends(&judged(&[refused, later[0], later[1]], &[])), [(1, 900), (2, 0)]);
-        // The abandoning of pack 2 was abandoned, too.
-        let last = (4, 64, abandoned(3, 0));
-        assert_eq!(ends(&judged(&[refused, later[0], later[1], last], &[])), [(1, 500), (3, 0)]);
+        let all = [
+            (2, 64, abandoned(1, 500)),
+            (3, 64, abandoned(1, 900)),
+            (3, 128, abandoned(2, 0)),
+            // The abandoning of pack 2 was abandoned, too.
+            (4, 64, abandoned(3, 0)),
+        ];
+        assert_eq!(ends(&judged(&all[..1], &[])), [(1, 500)]);
+        assert_eq!(ends(&judged(&all[..3], &[])), [(1, 900), (2, 0)]);
+        assert_eq!(ends(&judged(&all, &[])), [(1, 500), (3, 0)]);
     }
 
     #[test]
     fn a_retirement_that_was_given_up_retires_nothing() {
         let all = [(2, 900, Statement::Retired(1)), (3, 64, abandoned(2, 500))];
-        assert_eq!(judged(&all[..1], &[]).retired, BTreeSet::from([1]));
+        assert_eq!(judged(&all[..1], &[]).retired, NumSet::range(1, 1));
         assert!(judged(&all, &[]).retired.is_empty());
     }
 
@@ -213,7 +277,7 @@ mod tests {
         let packs = [(1, PackState { end: 900, ..PackState::default() })];
         let refused = judged(&[(2, 64, abandoned(1, 500)), (2, 128, Statement::Retired(1))], &packs);
         assert_eq!(
-            (ends(&refused), refused.retired.len()),
+            (ends(&refused), refused.retired.count()),
             (vec![(2, 64)], 0),
             "nor does the rest of it count"
         );
@@ -227,7 +291,77 @@ mod tests {
         all.ends_at(2, 700);
         all.ends_at(2, 500);
         all.add(Control { pack: 2, offset: 500, statement: Statement::Retired(1) });
-        let judged = all.judge(&[]);
-        assert_eq!((ends(&judged), judged.retired.len()), (vec![(2, 500)], 0));
+        let judged = all.judge(&BTreeMap::new());
+        assert_eq!((ends(&judged), judged.retired.count()), (vec![(2, 500)], 0));
+    }
+
+    #[test]
+    fn a_checkpoint_of_packs_states_them_all() {
+        let sealed = vec![PackOffset { pack: 1, offset: 500 }, PackOffset { pack: 2, offset: 700 }];
+        let packs = Packs { retired: NumSet::range(4, u32::MAX), sealed };
+        let all = [
+            (1, 600, Statement::Retired(3)),
+            (3, 64, Statement::Checkpoint(packs)),
+            (3, 128, Statement::Cut(PackOffset { pack: 2, offset: 300 })),
+        ];
+        let judged = judged(&all, &[]);
+        assert_eq!(ends(&judged), [(1, 500), (2, 300)]);
+        assert_eq!(judged.abandoned, BTreeSet::from([1]), "pack 2 was cut");
+        assert_eq!(judged.retired, NumSet::range(4, u32::MAX), "one by one, they would take 100 GB");
+    }
+
+    /// Each record is in the tail that the next one abandons. One call in the other for each would
+    /// overflow the stack, and the packs of a backup may be forged.
+    #[test]
+    fn a_long_chain_of_records_is_judged() {
+        const RECORDS: u64 = 100_000;
+        let all: Vec<_> = (1..=RECORDS).map(|n| (1, 64 * n, abandoned(1, 64 * (n - 1)))).collect();
+        assert!(judged(&all, &[]).ends.is_empty(), "each abandons itself, too");
+    }
+
+    /// What the rules at [`Judgement::of_all`] say, with a call for each record.
+    fn counts(controls: &[Control], known: &Ends, found: &mut [Option<bool>], at: usize) -> bool {
+        if let Some(counts) = found[at] {
+            return counts;
+        }
+        let Control { pack, offset, .. } = &controls[at];
+        found[at] = Some(true);
+        let is_ended = known.get(pack).is_some_and(|end| offset >= end)
+            || (0..controls.len()).rev().any(|other| {
+                let ends = |end: &PackOffset| end.pack == *pack && end.offset <= *offset;
+                controls[other].statement.ends().iter().any(ends) && counts(controls, known, found, other)
+            });
+        found[at] = Some(!is_ended);
+        !is_ended
+    }
+
+    fn statement() -> impl Strategy<Value = Statement> {
+        (0..6_u8, 0..4_u32, 0..6_u64).prop_map(|(kind, pack, offset)| {
+            let at = PackOffset { pack, offset };
+            match kind {
+                0 => Statement::Retired(pack),
+                1 => Statement::Cut(at),
+                2 => {
+                    let sealed = vec![at, PackOffset { pack: (pack + 1) % 4, offset: 5 - offset }];
+                    Statement::Checkpoint(Packs { retired: NumSet::new(), sealed })
+                }
+                _ => Statement::Abandoned(at),
+            }
+        })
+    }
+
+    properties! {
+        /// Also where records end each other's packs, as forged ones may.
+        #[test]
+        fn records_are_judged_by_the_rules(
+            all in prop::collection::vec((0..4_u32, 0..6_u64, statement()), 0..14),
+            end in 0..8_u64,
+        ) {
+            let all = all.into_iter().map(|(pack, offset, statement)| Control { pack, offset, statement });
+            let (all, known): (Vec<Control>, _) = (all.collect(), Ends::from([(2, end)]));
+            let mut found = vec![None; all.len()];
+            let expected: Vec<bool> = (0..all.len()).map(|at| counts(&all, &known, &mut found, at)).collect();
+            prop_assert_eq!(Judgement::new(&all, &known).of_all(), expected);
+        }
     }
 }

@@ -78,7 +78,13 @@ pub(crate) struct SummaryMaker<'a> {
     pub(crate) catalog: &'a Catalog,
     pub(crate) old: Option<&'a OldIndex>,
     pub(crate) faults: &'a mut Vec<String>,
+    /// The body that was read last. Neighbours in the order of the packs may have the same one: all
+    /// messages of a forged store may have one large body, or one whose many copies are damaged.
+    pub(crate) last: Option<(BodyId, ReadSummary)>,
 }
+
+/// The summary of a body, or why it cannot be read.
+type ReadSummary = std::result::Result<Vec<u8>, String>;
 
 /// A message without a summary.
 struct WithoutSummary {
@@ -151,7 +157,7 @@ impl SummaryMaker<'_> {
         let why = match self.index.body(txn, body)? {
             None => "its body is in no pack".to_owned(),
             Some(location) => {
-                let (location, read) = self.read_any(body, location)?;
+                let (location, read) = self.read_once(body, location)?;
                 self.index.put_body(txn, body, BodyLocation { refs: location.refs + 1, ..location })?;
                 match read {
                     Ok(summary) => return Ok(summary),
@@ -165,12 +171,19 @@ impl SummaryMaker<'_> {
         Ok(old.unwrap_or_default())
     }
 
+    /// The summary of a body, and where the body is read. It is not read again for a message with
+    /// the body of the message before.
+    fn read_once(&mut self, body: BodyId, location: BodyLocation) -> Result<(BodyLocation, ReadSummary)> {
+        if let Some((_, read)) = self.last.as_ref().filter(|(last, _)| *last == body) {
+            return Ok((location, read.clone()));
+        }
+        let (location, read) = self.read_any(body, location)?;
+        self.last = Some((body, read.clone()));
+        Ok((location, read))
+    }
+
     /// The summary of a body from the first of its copies that can be read.
-    fn read_any(
-        &self,
-        body: BodyId,
-        location: BodyLocation,
-    ) -> Result<(BodyLocation, std::result::Result<Vec<u8>, String>)> {
+    fn read_any(&self, body: BodyId, location: BodyLocation) -> Result<(BodyLocation, ReadSummary)> {
         let read = |copy: BodyLocation| self.reader.read(body, copy, 0..copy.len);
         let first = match read(location) {
             Ok(bytes) => return Ok((location, Ok(summary_of(self.summarize, &bytes)))),

@@ -14,8 +14,12 @@
 mod catalog;
 mod checkpoints;
 mod controls;
+mod endings;
 mod finish;
+#[cfg(test)]
+mod forged_tests;
 mod last_bodies;
+mod missing;
 mod pack;
 mod ranges;
 mod replay;
@@ -26,12 +30,14 @@ mod statements;
 mod survey;
 mod torn_round;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use posthaste_store::{Report, Result, StoreError};
 
 use self::catalog::Catalog;
+use self::missing::{MissingPacks, missing_packs};
 use self::replay::Replay;
 use self::salvage::{NextNumbers, OldIndex};
 use self::survey::{OldPacks, Survey, survey};
@@ -132,21 +138,20 @@ fn build(
     let catalog = Catalog::make(&place.catalog(), options.map_bytes)?;
     let mut faults = Vec::new();
     let old = OldIndex::open(&dir.join("index"), options, &mut faults);
-    let (old_packs, retired, mut left_out) = packs_of(old.as_ref());
     let next = old.as_ref().map_or(NextNumbers::FIRST, OldIndex::next_numbers);
-    let before = OldPacks { packs: &old_packs, retired: &retired, next_seq: next.seq };
+    let (before, mut left_out) = packs_of(old.as_ref(), next.seq);
     let mut found =
         survey(&*options.disk, &packs, store, &before, &catalog, &mut |share| progress(share * 0.1))?;
     faults.append(&mut found.faults);
     let missing = missing_packs(&found, &before, next.pack, &mut faults);
-    let is_log_complete = damaged_parts(&found, &old_packs, &mut faults) && missing != MissingPacks::Unknown;
+    let is_complete = damaged_parts(&found, &before.packs, &mut faults) && missing != MissingPacks::Unknown;
 
     let mut index = Index::open(&place.index(), options.map_bytes, options.readers)?;
     index.checkpoint_from = options.checkpoint_from;
     index.upgrade()?;
     let reader = PackReader::new(std::sync::Arc::clone(&options.disk), packs, store);
     finish::place_bodies(&index, &reader, &catalog, &found)?;
-    let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &old_packs, &mut faults);
+    let mut replay = Replay::new(&index, &catalog, &found.packs, old.as_ref(), &before.packs, &mut faults);
     if missing == MissingPacks::InOldIndex {
         replay.doubt_all();
     }
@@ -157,8 +162,8 @@ fn build(
     left_out.extend(std::mem::take(&mut replay.left_out));
     let superseded = std::mem::take(&mut replay.checkpoints.superseded);
     index.put_passes(&mut txn, &replay.ranges.passes)?;
-    index.add_retired(&mut txn, found.retired.iter().copied())?;
-    let is_log_complete = is_log_complete && replay.is_complete;
+    index.add_retired(&mut txn, &found.retired)?;
+    let is_log_complete = is_complete && replay.is_complete;
     for account in lists::accounts(&index, &txn)? {
         let is_renewed = |mailbox| !is_log_complete || gaps.contains(&mailbox);
         for name in lists::renew_uid_validity(&index, &mut txn, account, now_unix_s(), is_renewed)? {
@@ -166,8 +171,8 @@ fn build(
         }
     }
     faults.extend(lists::unlisted(&index, &txn)?.iter().map(ToString::to_string));
-    let highest = found.packs.keys().chain(&found.retired).chain(&found.empty).max().copied().unwrap_or(0);
-    index.put_next_pack(&mut txn, next.pack.max(highest + 1))?;
+    let highest = found.packs.keys().chain(&found.empty).max().copied().max(found.retired.last());
+    index.put_next_pack(&mut txn, next.pack.max(highest.map_or(1, |number| number.saturating_add(1))))?;
     index.put_seq(&mut txn, next.seq.max(next_seq))?;
     txn.commit()?;
 
@@ -178,11 +183,12 @@ fn build(
         catalog: &catalog,
         old: old.as_ref(),
         faults: &mut faults,
+        last: None,
     };
     summaries.make_all(&mut |share| progress(0.3 + share * 0.7))?;
     finish::record_packs(&index, &catalog, &found, &superseded, !faults.is_empty())?;
     if faults.is_empty() || mode == Rebuild::Force {
-        sync_packs(&found, &old_packs)?;
+        sync_packs(&found, &before.packs)?;
     }
     let examined = catalog.len(&*catalog.read()?)?;
     index.sync()?;
@@ -190,14 +196,14 @@ fn build(
     Ok(Report { examined, faults, left_out, ..Report::default() })
 }
 
-/// The packs of the old index, those that were retired, and what was left out. Nothing, if there is
-/// no old index.
-fn packs_of(old: Option<&OldIndex>) -> (Vec<(u32, PackState)>, Vec<u32>, Vec<String>) {
-    let Some(old) = old else { return Default::default() };
+/// The packs of the old index, and what was left out. Nothing, if there is no old index.
+fn packs_of(old: Option<&OldIndex>, next_seq: u64) -> (OldPacks, Vec<String>) {
+    let Some(old) = old else { return (OldPacks { next_seq, ..OldPacks::default() }, Vec::new()) };
     let (packs, mut retired) = (old.packs(), old.retired());
     let mut left_out = packs.left_out;
     left_out.append(&mut retired.left_out);
-    (packs.intact, retired.intact, left_out)
+    let (packs, retired) = (packs.intact.into_iter().collect(), retired.intact.into_iter().collect());
+    (OldPacks { packs, retired, next_seq }, left_out)
 }
 
 /// A new UIDVALIDITY is the time, unless it is below an earlier one (RFC 9051 §2.3.1.1 requires
@@ -207,43 +213,13 @@ fn now_unix_s() -> u32 {
     u32::try_from(now).unwrap_or(u32::MAX)
 }
 
-/// Missing packs.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum MissingPacks {
-    None,
-    /// Packs that the old index has as sealed: it has all their commits.
-    InOldIndex,
-    /// Packs that may have had commits that are nowhere else.
-    Unknown,
-}
-
-/// Names the missing packs. `next` is the number of the next pack in the old index.
-fn missing_packs(found: &Survey, before: &OldPacks<'_>, next: u32, faults: &mut Vec<String>) -> MissingPacks {
-    let highest = found.packs.keys().max().map_or(0, |n| n + 1).max(next);
-    let mut missing = MissingPacks::None;
-    for number in (1..highest).filter(|n| !found.packs.contains_key(n)) {
-        let state = before.packs.iter().find(|(n, _)| *n == number).map(|(_, state)| state);
-        let was_empty = state.is_some_and(|state| state.end == 0);
-        if !was_empty
-            && !found.empty.contains(&number)
-            && !found.retired.contains(&number)
-            && !before.retired.contains(&number)
-        {
-            faults.push(format!("pack {number} is missing: restore it, or lose the mail in it"));
-            let is_in_old = state.is_some_and(|state| state.sealed);
-            missing = missing.max(if is_in_old { MissingPacks::InOldIndex } else { MissingPacks::Unknown });
-        }
-    }
-    missing
-}
-
 /// Names the damage, and returns whether the log is known to be complete. It is if an intact head
 /// or the old index names every lost record.
-fn damaged_parts(found: &Survey, old: &[(u32, PackState)], faults: &mut Vec<String>) -> bool {
+fn damaged_parts(found: &Survey, old: &BTreeMap<u32, PackState>, faults: &mut Vec<String>) -> bool {
     let mut is_complete = true;
     for damage in &found.damage {
         let is_covered = OldIndex::covers(old, damage.pack, damage.to);
-        let is_known = old.iter().any(|(n, _)| *n == damage.pack);
+        let is_known = old.contains_key(&damage.pack);
         // The pack ends before it in the old index: a commit was cut off there that was not
         // acknowledged.
         if damage.is_last && is_known && !is_covered {
@@ -258,9 +234,9 @@ fn damaged_parts(found: &Survey, old: &[(u32, PackState)], faults: &mut Vec<Stri
 
 /// The new index names records beyond the ends in the old one: a power cut must not lose them.
 /// Below those ends all is durable. Without an old index each pack is synced whole.
-fn sync_packs(found: &Survey, old: &[(u32, PackState)]) -> Result<()> {
+fn sync_packs(found: &Survey, old: &BTreeMap<u32, PackState>) -> Result<()> {
     for (number, pack) in &found.packs {
-        let known = old.iter().find(|(n, _)| n == number).map(|(_, state)| state.end);
+        let known = old.get(number).map(|state| state.end);
         let from = known.unwrap_or(pack.counted_end());
         if known.is_none() || from < pack.counted_end() {
             let failed = |e| StoreError::Unavailable(format!("pack {number}: {e}"));

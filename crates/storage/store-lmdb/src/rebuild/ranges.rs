@@ -40,15 +40,21 @@ impl Ranges {
 
 /// Ranges that do not overlap, each with a sequence number.
 #[derive(Default)]
-pub(super) struct Coverage(BTreeMap<KeyPosition, (KeyPosition, u64)>);
+pub(super) struct Coverage {
+    /// The end of each range, and its number.
+    ranges: BTreeMap<KeyPosition, (KeyPosition, u64)>,
+    /// The same without numbers. Ranges that touch are one: forged checkpoints may be very many,
+    /// and each may contain all others.
+    joined: BTreeMap<KeyPosition, KeyPosition>,
+}
 
 impl Coverage {
-    /// The parts of a range that are not covered.
+    /// The parts of a range that are not covered, in their order.
     pub(super) fn gaps(&self, from: &KeyPosition, to: &KeyPosition) -> Vec<(KeyPosition, KeyPosition)> {
         let (mut gaps, mut at) = (Vec::new(), from);
-        let before = self.0.range(..=from).next_back();
-        let inside = self.0.range((std::ops::Bound::Excluded(from), std::ops::Bound::Excluded(to)));
-        for (low, (high, _)) in before.into_iter().chain(inside) {
+        let before = self.joined.range(..=from).next_back();
+        let inside = self.joined.range((std::ops::Bound::Excluded(from), std::ops::Bound::Excluded(to)));
+        for (low, high) in before.into_iter().chain(inside) {
             if at < low {
                 gaps.push((at.clone(), low.clone()));
             }
@@ -60,12 +66,26 @@ impl Coverage {
         gaps
     }
 
-    pub(super) fn cover(&mut self, gaps: Vec<(KeyPosition, KeyPosition)>, upto: u64) {
-        self.0.extend(gaps.into_iter().map(|(from, to)| (from, (to, upto))));
+    /// Covers a range, and gives its gaps a number.
+    pub(super) fn cover(
+        &mut self,
+        (mut from, mut to): (KeyPosition, KeyPosition),
+        gaps: Vec<(KeyPosition, KeyPosition)>,
+        upto: u64,
+    ) {
+        self.ranges.extend(gaps.into_iter().map(|(from, to)| (from, (to, upto))));
+        // It is joined with those that it meets, from the last one on.
+        loop {
+            let last = self.joined.range(..=&to).next_back().filter(|(_, end)| **end >= from);
+            let Some(begin) = last.map(|(begin, _)| begin.clone()) else { break };
+            to = to.max(self.joined.remove(&begin).unwrap_or_else(|| begin.clone()));
+            from = from.min(begin);
+        }
+        self.joined.insert(from, to);
     }
 
     fn upto(&self, place: &KeyPosition) -> u64 {
-        let nearest = self.0.range(..=place).next_back();
+        let nearest = self.ranges.range(..=place).next_back();
         nearest.filter(|(_, (to, _))| place < to).map_or(0, |(_, (_, upto))| *upto)
     }
 }
@@ -88,10 +108,14 @@ mod tests {
                 let upto = n as u64 + 1;
                 let gaps = coverage.gaps(&place(from), &place(from + len));
                 prop_assert!(gaps.iter().all(|(low, high)| low < high));
-                coverage.cover(gaps, upto);
+                prop_assert!(gaps.is_sorted_by(|(_, high), (low, _)| high < low));
+                coverage.cover((place(from), place(from + len)), gaps, upto);
                 let keys = usize::from(from)..usize::from(from + len);
                 model[keys].iter_mut().filter(|known| **known == 0).for_each(|known| *known = upto);
             }
+            // The beginnings of joined ranges: a key that is covered after one that is not.
+            let begins = (0..64).filter(|key| model[*key] > 0 && (*key == 0 || model[key - 1] == 0));
+            prop_assert_eq!(coverage.joined.len(), begins.count());
             for (key, upto) in model.into_iter().enumerate() {
                 prop_assert_eq!(coverage.upto(&place(key as u8)), upto);
             }

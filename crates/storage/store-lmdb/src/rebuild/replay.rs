@@ -37,7 +37,7 @@ pub(crate) struct Replay<'a> {
     pub(crate) packs: &'a BTreeMap<u32, Pack>,
     pub(crate) old: Option<&'a OldIndex>,
     /// Ends of packs in the old index.
-    pub(crate) old_packs: &'a [(u32, PackState)],
+    pub(crate) old_packs: &'a BTreeMap<u32, PackState>,
     pub(crate) faults: &'a mut Vec<String>,
     /// What the old index has and the rebuild cannot use, a sentence each.
     pub(crate) left_out: BTreeSet<String>,
@@ -63,7 +63,7 @@ impl<'a> Replay<'a> {
         catalog: &'a Catalog,
         packs: &'a BTreeMap<u32, Pack>,
         old: Option<&'a OldIndex>,
-        old_packs: &'a [(u32, PackState)],
+        old_packs: &'a BTreeMap<u32, PackState>,
         faults: &'a mut Vec<String>,
     ) -> Self {
         let (gaps, removed, removed_entries) = (BTreeSet::new(), HashSet::new(), HashMap::new());
@@ -392,9 +392,7 @@ impl<'a> Replay<'a> {
     fn adopt(&mut self, txn: &mut Writing, mailbox: MailboxId, why: &str) -> Result<()> {
         let now = self.modseq(txn, mailbox)?;
         let Some(old) = self.old else { return Ok(()) };
-        let Some(found) = old.mailbox(mailbox).filter(|found| found.stored.head.modseq > now) else {
-            return Ok(());
-        };
+        let Some(found) = old.newer_mailbox(mailbox, now) else { return Ok(()) };
         let upto = found.stored.head.modseq;
         let left_out = old.adopt(mailbox, found, self.index, txn)?;
         self.doubtful.remove(&mailbox);
@@ -421,7 +419,7 @@ impl<'a> Replay<'a> {
             if commit.version <= now {
                 return Ok(());
             }
-            let old = self.old.and_then(|old| old.list(account)).filter(|list| list.version > now);
+            let old = self.old.and_then(|old| old.newer_list(account, now));
             let from = if old.is_some() { "the old index" } else { "the later commits alone" };
             self.faults.push(format!(
                 "the mailbox list of account {account} lost its commits from version {now} to {}; it is taken from {from}",
@@ -461,7 +459,7 @@ impl<'a> Replay<'a> {
             Redo::new(self.index, txn, MakeSummaries::AtTheEnd, scratch).directory_after_gap(&change)?;
         }
         match change.value {
-            None => drop(self.removed_entries.insert(change.name, change.expected + 1)),
+            None => drop(self.removed_entries.insert(change.name, change.expected.saturating_add(1))),
             Some(_) => drop(self.removed_entries.remove(&change.name)),
         }
         Ok(())

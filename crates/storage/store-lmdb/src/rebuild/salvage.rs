@@ -4,9 +4,11 @@
 //! Every value in the index has its own checksum. A value that does not match is not taken, and the
 //! report counts it. That is no fault: what the log has is not missing.
 
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use posthaste_mail_model::{AccountId, BodyId, MailboxId};
+use posthaste_mail_model::{AccountId, BodyId, MailboxId, ModSeq};
 use posthaste_store::{DirectoryEntry, MailboxList, Result, Row, StoreError};
 
 use crate::engine::Options;
@@ -16,10 +18,14 @@ use crate::index::logged::Logged;
 use crate::index::packs::PackState;
 use crate::index::summaries::record::{Arrival, RecordKind, put_summary, summary_from};
 use crate::index::{Index, Reading, Writing, directory, expunged, heads, lists, rows, summaries};
+use crate::log::PACK_MAX;
 
 /// The index before the rebuild, at one moment.
 pub(crate) struct OldIndex {
     index: Index,
+    /// The mailboxes and lists of which it has nothing newer. They are not read again: in a forged
+    /// log, commits may be missing before each commit.
+    exhausted: RefCell<(HashSet<MailboxId>, HashSet<AccountId>)>,
 }
 
 /// Bytes of directory records, beyond which a page ends.
@@ -103,7 +109,11 @@ impl OldIndex {
         }
         let opened = Index::open(dir, options.map_bytes, options.readers);
         let opened = opened.and_then(|index| index.prove_all_pages().map(|()| index));
-        opened.map(|index| Self { index }).inspect_err(|e| faults.push(format!("the old index: {e}"))).ok()
+        opened.map(Self::new).inspect_err(|e| faults.push(format!("the old index: {e}"))).ok()
+    }
+
+    fn new(index: Index) -> Self {
+        Self { index, exhausted: RefCell::default() }
     }
 
     fn read(&self) -> Result<Reading<'_>> {
@@ -131,7 +141,7 @@ impl OldIndex {
     /// The next numbers of packs and of records: the first ones if they cannot be read.
     pub(crate) fn next_numbers(&self) -> NextNumbers {
         let Ok(txn) = self.read() else { return NextNumbers::FIRST };
-        let pack = self.index.next_pack(&txn).ok().flatten();
+        let pack = self.index.next_pack(&txn).ok().flatten().filter(|number| *number <= PACK_MAX);
         NextNumbers { pack: pack.unwrap_or(1), seq: self.index.seq(&txn).unwrap_or(1) }
     }
 
@@ -150,8 +160,33 @@ impl OldIndex {
         self.index.head(&txn, mailbox).ok().flatten()
     }
 
+    /// A mailbox, if it has more commits than another index, whose mod-sequence is `now` and never
+    /// falls.
+    pub(crate) fn newer_mailbox(&self, mailbox: MailboxId, now: ModSeq) -> Option<OldMailbox> {
+        if self.exhausted.borrow().0.contains(&mailbox) {
+            return None;
+        }
+        let found = self.mailbox(mailbox).filter(|found| found.stored.head.modseq > now);
+        if found.is_none() {
+            self.exhausted.borrow_mut().0.insert(mailbox);
+        }
+        found
+    }
+
+    /// The mailbox list of an account, if it is newer than this version, which never falls.
+    pub(crate) fn newer_list(&self, account: AccountId, version: ModSeq) -> Option<MailboxList> {
+        if self.exhausted.borrow().1.contains(&account) {
+            return None;
+        }
+        let found = self.list(account).filter(|list| list.version > version);
+        if found.is_none() {
+            self.exhausted.borrow_mut().1.insert(account);
+        }
+        found
+    }
+
     /// A mailbox, if all its rows are intact and match the counts of its head.
-    pub(crate) fn mailbox(&self, mailbox: MailboxId) -> Option<OldMailbox> {
+    fn mailbox(&self, mailbox: MailboxId) -> Option<OldMailbox> {
         let txn = self.read().ok()?;
         let stored = self.index.head(&txn, mailbox).ok()??;
         let mut rows = Vec::new();
@@ -278,7 +313,45 @@ impl OldIndex {
     }
 
     /// Whether the index has all records of a pack up to `offset`.
-    pub(crate) fn covers(packs: &[(u32, PackState)], pack: u32, offset: u64) -> bool {
-        packs.iter().any(|(n, state)| *n == pack && offset <= state.end)
+    pub(crate) fn covers(packs: &BTreeMap<u32, PackState>, pack: u32, offset: u64) -> bool {
+        packs.get(&pack).is_some_and(|state| offset <= state.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+    use posthaste_store::MailboxHead;
+
+    use super::*;
+
+    /// A forged log may have a commit that lacks those before it a million times. Each read all
+    /// rows of the mailbox, or the whole list.
+    #[test]
+    fn what_has_nothing_newer_is_read_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let old = OldIndex::new(Index::open(dir.path(), 1 << 20, 8).unwrap());
+        let (mailbox, account) = (MailboxId(Id::new(1, 1)), AccountId(Id::new(2, 2)));
+        let modseq = |n: u64| ModSeq::new(n).unwrap();
+        let put = |n| {
+            let mut txn = old.index.write().unwrap();
+            let head = MailboxHead { modseq: modseq(n), ..MailboxHead::default() };
+            let stored = StoredHead { head, forgotten: ModSeq::ZERO, logged: Logged::default() };
+            old.index.put_head(&mut txn, mailbox, &stored).unwrap();
+            let list = MailboxList { version: modseq(n), ..MailboxList::empty(account) };
+            lists::put_list(&old.index, &mut txn, &list).unwrap();
+            txn.commit().unwrap();
+        };
+        put(5);
+        for now in [1, 4] {
+            assert!(old.newer_mailbox(mailbox, modseq(now)).is_some());
+            assert!(old.newer_list(account, modseq(now)).is_some());
+        }
+        assert!(old.newer_mailbox(mailbox, modseq(5)).is_none());
+        assert!(old.newer_list(account, modseq(5)).is_none());
+        // The old index does not change: only this test can see that it is not read again.
+        put(9);
+        assert!(old.newer_mailbox(mailbox, modseq(5)).is_none());
+        assert!(old.newer_list(account, modseq(5)).is_none());
     }
 }

@@ -7,8 +7,8 @@ use crate::log::record::{Header, Kind};
 use crate::log::scan::{LocatedRecord, Scan};
 use crate::log::search::Search;
 
-/// The statements of a record about packs; nothing if it is about something else.
-pub(super) fn statements_of(search: &Search<'_>, found: &LocatedRecord) -> Vec<Statement> {
+/// The statement of a record about packs; `None` if it is about something else.
+pub(super) fn statement_of(search: &Search<'_>, found: &LocatedRecord) -> Option<Statement> {
     let Header { kind, id, .. } = found.header;
     let is_of_packs = match kind {
         Kind::Abandon | Kind::Retire | Kind::Cut => true,
@@ -16,21 +16,20 @@ pub(super) fn statements_of(search: &Search<'_>, found: &LocatedRecord) -> Vec<S
         _ => false,
     };
     if !is_of_packs {
-        return Vec::new();
+        return None;
     }
     let content = Scan::new(search.file, search.format, 0, search.size).content(found).ok();
-    let statements = content.and_then(|content| match kind {
-        Kind::Abandon => entry::abandon_from(&content).map(|at| vec![Statement::Abandoned(at)]),
-        Kind::Cut => entry::abandon_from(&content).map(|at| vec![Statement::Cut(at)]),
-        Kind::Range => of_packs(&content),
-        _ => entry::retire_from(&content).map(|pack| vec![Statement::Retired(pack)]),
+    let statement = content.and_then(|content| match kind {
+        Kind::Abandon => entry::abandon_from(&content).map(Statement::Abandoned),
+        Kind::Cut => entry::abandon_from(&content).map(Statement::Cut),
+        Kind::Range => checkpoint(&content),
+        _ => entry::retire_from(&content).map(Statement::Retired),
     });
-    statements.unwrap_or_else(|| vec![Statement::Damaged(kind)])
+    Some(statement.unwrap_or(Statement::Damaged(kind)))
 }
 
-/// The statements of a checkpoint of the table of packs.
-fn of_packs(content: &[u8]) -> Option<Vec<Statement>> {
+/// The statement of a checkpoint of the table of packs.
+fn checkpoint(content: &[u8]) -> Option<Statement> {
     let Rows::Packs(packs) = range::from_content(content)?.rows else { return None };
-    let retired = packs.retired.iter().map(Statement::Retired);
-    Some(retired.chain(packs.sealed.iter().copied().map(Statement::Abandoned)).collect())
+    Some(Statement::Checkpoint(packs))
 }

@@ -8,21 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use posthaste_mail_model::Id;
+use posthaste_mail_model::{Id, NumSet};
 use posthaste_store::{Result, StoreError};
 
 use super::catalog::{Catalog, Entry};
-use super::controls::{Control, Controls, ValidStatements};
+use super::controls::{Control, Controls, ValidStatements, end_at};
 use super::last_bodies::{LastBodies, UncommittedBodies};
 use super::pack::Pack;
-use super::statements::statements_of;
-use super::torn_round::{LastRound, TornRound};
+use super::statements::statement_of;
+use super::torn_round::{LastRound, TornRound, WholeRecords};
 use crate::index::Indexed;
 use crate::index::packs::PackState;
 use crate::log::disk::{Disk, DiskFile};
 use crate::log::record::{Header, PACK_HEADER, PackFormat, RECORD_HEADER, format_from};
 use crate::log::scan::LocatedRecord;
 use crate::log::search::Search;
+use crate::log::tail::TailJudge;
 use crate::log::{number_of, path_of};
 
 /// Records of one transaction of the catalog.
@@ -30,11 +31,11 @@ const STEP: u64 = 50_000;
 
 /// The packs in the old index.
 #[derive(Default)]
-pub(crate) struct OldPacks<'o> {
-    /// The ends of the packs.
-    pub(crate) packs: &'o [(u32, PackState)],
+pub(crate) struct OldPacks {
+    /// The states of the packs.
+    pub(crate) packs: BTreeMap<u32, PackState>,
     /// Packs whose files must be removed.
-    pub(crate) retired: &'o [u32],
+    pub(crate) retired: BTreeSet<u32>,
     /// Records from this sequence number on are unknown to it.
     pub(crate) next_seq: u64,
 }
@@ -54,7 +55,7 @@ pub(crate) struct Damage {
 pub(crate) struct Survey {
     pub(crate) packs: BTreeMap<u32, Pack>,
     /// Packs that were emptied, and whose files may be removed.
-    pub(crate) retired: BTreeSet<u32>,
+    pub(crate) retired: NumSet,
     /// Packs that were made and never written: all zero.
     pub(crate) empty: BTreeSet<u32>,
     /// The empty packs that a record of the log abandons. Records written to one would not count
@@ -71,7 +72,7 @@ pub(crate) fn survey(
     disk: &dyn Disk,
     dir: &Path,
     store: Id,
-    before: &OldPacks<'_>,
+    before: &OldPacks,
     catalog: &Catalog,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Survey> {
@@ -92,7 +93,7 @@ pub(crate) fn survey(
             survey.empty.insert(number);
             continue;
         }
-        let known = before.packs.iter().find(|(n, _)| *n == number).map(|(_, state)| *state);
+        let known = before.packs.get(&number).copied();
         let (format, fault) = format_of(&*file, number, store);
         // A head beyond the end in the old index was being written.
         survey.faults.extend(fault.filter(|_| known.is_none_or(|state| state.end > 0)));
@@ -115,10 +116,10 @@ pub(crate) fn survey(
         torn_rounds.extend(search.and_then(|search| round.torn(number, &search)));
         progress((done + 1) as f64 / numbers.len() as f64);
     }
-    let counted = catalog.last_counted(&controls.clone().judge(before.packs).ends)?;
+    let counted = catalog.last_counted(&controls.judge(&before.packs).ends)?;
     survey.cut_torn_bodies(uncommitted.batches(counted), &mut controls);
     survey.cut_torn_rounds(&torn_rounds, catalog, &mut controls)?;
-    let ValidStatements { ends, abandoned, retired, mut faults } = controls.judge(before.packs);
+    let ValidStatements { ends, abandoned, retired, mut faults } = controls.judge(&before.packs);
     survey.retired = retired;
     // Packs that were abandoned are sealed. Otherwise the next opening would redo commits that the
     // log abandons. It would take a body there, whose number is below the next one, for a body that
@@ -160,11 +161,11 @@ struct IndexedTail {
 /// Whether the old index is older than the packs: it lacks a pack that has records. A pack enters
 /// the index before its first record is written. A pack whose state is damaged there counts as
 /// missing: without that state the end of the log is not known.
-fn is_behind(disk: &dyn Disk, dir: &Path, before: &OldPacks<'_>, numbers: &[u32]) -> Result<bool> {
+fn is_behind(disk: &dyn Disk, dir: &Path, before: &OldPacks, numbers: &[u32]) -> Result<bool> {
     if before.packs.is_empty() {
         return Ok(false);
     }
-    let is_known = |n: &u32| before.packs.iter().any(|(known, _)| known == n) || before.retired.contains(n);
+    let is_known = |n: &u32| before.packs.contains_key(n) || before.retired.contains(n);
     for &number in numbers.iter().filter(|n| !is_known(n)) {
         let path = path_of(dir, number);
         let size = disk.open(&path).and_then(|file| file.size()).map_err(unavailable(&path))?;
@@ -216,10 +217,11 @@ impl Survey {
         let Opened { number, file, format, size, tail } = pack;
         let mut txn = catalog.write()?;
         let search = Search { file: &*file, format, size };
+        let mut judge = tail.map(|tail| (tail, TailJudge::new(&search, tail.next_seq)));
         let (mut at, mut end, mut added) = (PACK_HEADER as u64, PACK_HEADER as u64, 0_u64);
         while let Some(found) = search.next(at) {
-            if let Some(tail) = tail.filter(|tail| at >= tail.from)
-                && search.is_cut_off(at, &found, tail.next_seq)
+            if let Some((tail, judge)) = judge.as_mut().filter(|(tail, _)| at >= tail.from)
+                && judge.is_cut_off(at, &found)
             {
                 tracing::info!(pack = number, at, "commits that were cut off by a crash are not used");
                 // A sealed pack ends before its tail.
@@ -232,7 +234,7 @@ impl Survey {
             if found.offset > at {
                 self.damage.push(Damage { pack: number, from: at, to: found.offset, is_last: false });
             }
-            for statement in statements_of(&search, &found) {
+            if let Some(statement) = statement_of(&search, &found) {
                 controls.add(Control { pack: number, offset: found.offset, statement });
             }
             catalog.add(&mut txn, &Entry { pack: number, found })?;
@@ -287,14 +289,20 @@ impl Survey {
         catalog: &Catalog,
         controls: &mut Controls,
     ) -> Result<()> {
+        if torn.is_empty() {
+            return Ok(());
+        }
+        let whole = WholeRecords::of(torn, &self.packs, catalog)?;
+        let mut ends = controls.possible_ends();
         for round in torn {
-            if round.is_redundant(&self.packs, catalog, controls)? {
+            if round.is_redundant(&self.packs, &whole, &ends) {
                 tracing::info!(
                     pack = round.pack,
                     at = round.from,
                     "records copied by a compaction that a crash interrupted are not used"
                 );
                 controls.ends_at(round.pack, round.from);
+                end_at(&mut ends, round.pack, round.from);
                 self.cut_off.insert(round.pack);
             }
         }

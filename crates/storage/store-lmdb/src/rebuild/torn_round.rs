@@ -5,14 +5,14 @@
 //! missing, nothing of it was committed, and the records are still at their old locations. A round
 //! that was committed and damaged later may also be cut off, if the records are still there.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use posthaste_store::Result;
 
 use super::catalog::{Catalog, Entry};
-use super::controls::{Controls, Statement};
+use super::controls::{Ends, Statement};
 use super::pack::Pack;
-use super::statements::statements_of;
+use super::statements::statement_of;
 use crate::log::PackOffset;
 use crate::log::record::Kind;
 use crate::log::scan::LocatedRecord;
@@ -68,10 +68,10 @@ impl LastRound {
         let at = self.records.iter().position(|found| !search.is_whole(found))?;
         let mut records = Vec::from(self.records).split_off(at);
         let closing = records.pop_if(|last| is_closing(last));
-        let statements = closing.map(|closing| statements_of(search, &closing)).unwrap_or_default();
+        let statement = closing.and_then(|closing| statement_of(search, &closing));
         let first = records.first()?.offset;
         let is_last = search.is_readable(first) && !search.has_later_batch(first);
-        is_last.then_some(TornRound { pack, from: first, records, statements })
+        is_last.then_some(TornRound { pack, from: first, records, statement })
     }
 }
 
@@ -86,52 +86,67 @@ pub(super) struct TornRound {
     pub(super) from: u64,
     /// The records from there on except the last one.
     records: Vec<LocatedRecord>,
-    /// The statements of the last record.
-    statements: Vec<Statement>,
+    /// The statement of the last record.
+    statement: Option<Statement>,
 }
 
 impl TornRound {
     /// Whether nothing is lost if the pack ends before the torn record: each record from there on
     /// is whole in another place that counts, and the pack from which they were copied exists.
+    /// `ends`: where anything may end each pack.
     pub(super) fn is_redundant(
         &self,
         packs: &BTreeMap<u32, Pack>,
-        catalog: &Catalog,
-        controls: &Controls,
-    ) -> Result<bool> {
-        let is_there = |statement: &Statement| match statement {
-            Statement::Retired(pack) | Statement::Cut(PackOffset { pack, .. }) => packs.contains_key(pack),
-            Statement::Abandoned(_) => false,
-            Statement::Damaged(_) => true,
+        whole: &WholeRecords,
+        ends: &Ends,
+    ) -> bool {
+        let is_there = match &self.statement {
+            Some(Statement::Retired(pack) | Statement::Cut(PackOffset { pack, .. })) => {
+                packs.contains_key(pack)
+            }
+            Some(Statement::Abandoned(_) | Statement::Checkpoint(_)) => false,
+            Some(Statement::Damaged(_)) | None => true,
         };
-        let mut missing: HashMap<u64, &LocatedRecord> =
-            self.records.iter().map(|r| (r.header.seq, r)).collect();
-        if !self.statements.iter().all(is_there) || missing.len() < self.records.len() {
-            return Ok(false);
+        let numbers: HashSet<u64> = self.records.iter().map(|copy| copy.header.seq).collect();
+        if !is_there || numbers.len() < self.records.len() {
+            return false;
         }
-        let is_original = |entry: &Entry, missing: &HashMap<u64, &LocatedRecord>| {
-            let is_kept = entry.pack != self.pack || entry.found.offset < self.from;
-            let is_same =
-                missing.get(&entry.seq()).is_some_and(|copy| copy.header.is_copy_of(&entry.found.header));
-            is_same
-                && is_kept
-                && !controls.may_be_ended(entry.pack, entry.found.offset)
-                && packs.get(&entry.pack).is_some_and(|pack| pack.content(&entry.found).is_ok())
+        let is_original = |entry: &Entry, copy: &LocatedRecord| {
+            let (pack, offset) = (entry.pack, entry.found.offset);
+            copy.header.is_copy_of(&entry.found.header)
+                && (pack != self.pack || offset < self.from)
+                && ends.get(&pack).is_none_or(|end| offset < *end)
+        };
+        self.records.iter().all(|copy| {
+            let places = whole.0.get(&copy.header.seq);
+            places.is_some_and(|places| places.iter().any(|entry| is_original(entry, copy)))
+        })
+    }
+}
+
+/// The whole records of the catalog that have the numbers of records of torn rounds, by number.
+pub(super) struct WholeRecords(HashMap<u64, Vec<Entry>>);
+
+impl WholeRecords {
+    /// Reads the catalog once for all rounds: each pack of a forged backup may have one.
+    pub(super) fn of(rounds: &[TornRound], packs: &BTreeMap<u32, Pack>, catalog: &Catalog) -> Result<Self> {
+        let numbers = rounds.iter().flat_map(|round| &round.records).map(|copy| copy.header.seq);
+        let mut found: HashMap<u64, Vec<Entry>> = numbers.map(|number| (number, Vec::new())).collect();
+        let (Some(lowest), Some(highest)) = (found.keys().min().copied(), found.keys().max().copied()) else {
+            return Ok(Self(found));
         };
         let txn = catalog.read()?;
-        let (Some(lowest), Some(highest)) = (missing.keys().min().copied(), missing.keys().max().copied())
-        else {
-            return Ok(true);
-        };
         for entry in catalog.bodies(&txn)?.chain(catalog.log(&txn, lowest)?) {
             let entry = entry?;
             if entry.found.header.kind != Kind::Body && entry.seq() > highest {
                 break;
             }
-            if is_original(&entry, &missing) {
-                missing.remove(&entry.seq());
+            if let Some(places) = found.get_mut(&entry.seq())
+                && packs.get(&entry.pack).is_some_and(|pack| pack.content(&entry.found).is_ok())
+            {
+                places.push(entry);
             }
         }
-        Ok(missing.is_empty())
+        Ok(Self(found))
     }
 }

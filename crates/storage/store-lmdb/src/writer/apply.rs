@@ -471,6 +471,12 @@ impl Apply<'_, '_> {
                 return Ok(Applied::Refused(IN_ANOTHER_LIST));
             }
         }
+        for name in &commit.subscribe {
+            if lists::is_crowded(self.index, &self.txn, commit.account, name)? {
+                let why = "too many subscribed names have the same checksum as this one";
+                return Ok(Applied::Refused(StoreError::Refused(why)));
+            }
+        }
         lists::apply(self.index, &mut self.txn, commit)?;
         self.log_counted(Kind::List, commit.account.0, entry::list_content(commit))?;
         Ok(Applied::Done)

@@ -334,6 +334,9 @@ pub(crate) struct TailRedo<'a, 't, 'e> {
     pack: u32,
     /// The next sequence number.
     seq: u64,
+    /// Packs that were retired. The set in the index is written once: a forged tail may be all
+    /// retirements, and the set grows with each.
+    retired_packs: Vec<u32>,
 }
 
 /// The end of the redo of a tail.
@@ -346,7 +349,7 @@ pub(crate) struct TailEnd {
 
 impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
     pub(crate) fn new(redo: Redo<'a, 't, 'e>, scan: Scan<'a>, pack: u32, seq: u64) -> Self {
-        Self { redo, scan, pack, seq }
+        Self { redo, scan, pack, seq, retired_packs: Vec::new() }
     }
 
     /// Redoes whole commits for as long as each follows the one before.
@@ -354,7 +357,8 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
         let mut done = TailEnd { end: self.scan.offset(), seq: self.seq };
         while let Some(found) = whole(self.scan.advance())? {
             let Some(content) = whole(self.scan.content(&found).map(Some))? else { break };
-            if !self.record(&found, &content)? {
+            let applied = self.record(&found, &content);
+            if !applied.map_err(|error| self.named(error, &found))? {
                 break;
             }
             // A body counts only with a whole commit.
@@ -362,7 +366,22 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
                 done = TailEnd { end: found.end(), seq: self.seq };
             }
         }
+        if !self.retired_packs.is_empty() {
+            self.redo.index.add_retired(self.redo.txn, &self.retired_packs.into_iter().collect())?;
+        }
         Ok(done)
+    }
+
+    /// Names the record that cannot be applied.
+    fn named(&self, error: StoreError, found: &LocatedRecord) -> StoreError {
+        let (pack, at) = (self.pack, found.offset);
+        match error {
+            StoreError::Corrupt(why) => StoreError::Corrupt(format!(
+                "the {:?} record in pack {pack} at byte {at} cannot be redone: {why}",
+                found.header.kind
+            )),
+            other => other,
+        }
     }
 
     /// Applies one record; `false` if it does not follow.
@@ -442,10 +461,10 @@ impl<'a, 't, 'e> TailRedo<'a, 't, 'e> {
 
     fn retired(&mut self, content: &[u8]) -> Result<Redone> {
         let pack = entry::retire_from(content).ok_or_else(damaged("a retire record"))?;
-        match self.redo.index.pack(self.redo.txn, pack)? {
-            Some(_) => self.redo.index.retire_pack(self.redo.txn, pack)?,
-            None => self.redo.index.add_retired(self.redo.txn, std::iter::once(pack))?,
+        if self.redo.index.pack(self.redo.txn, pack)?.is_some() {
+            self.redo.index.take_out_pack(self.redo.txn, pack)?;
         }
+        self.retired_packs.push(pack);
         Ok(Redone::Done)
     }
 }
@@ -463,7 +482,66 @@ fn whole<T>(read: Result<Option<T>, ReadFault>) -> Result<Option<T>> {
 
 #[cfg(test)]
 mod tests {
+    use posthaste_mail_model::Id;
+
     use super::*;
+    use crate::log::record::Batch;
+
+    const STORE: Id = Id::new(1, 1);
+
+    /// The redo of a pack with these records, and the length of the pack.
+    fn redone(index: &Index, txn: &mut Writing, fill: impl FnOnce(&mut Batch)) -> (Result<TailEnd>, u64) {
+        let mut batch = Batch::new(STORE, 1, 0);
+        batch.pack_header(STORE);
+        fill(&mut batch);
+        let bytes: Vec<u8> = batch.pieces().flatten().copied().collect();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pack");
+        std::fs::write(&path, &bytes).unwrap();
+        let file = std::fs::File::open(&path).unwrap();
+        let mut scratch = Scratch::default();
+        let redo = Redo::new(index, txn, MakeSummaries::AtTheEnd, &mut scratch);
+        let scan = Scan::new(&file, PackFormat::bound(STORE, 1), 0, bytes.len() as u64);
+        (TailRedo::new(redo, scan, 1, 1).redo(), bytes.len() as u64)
+    }
+
+    /// Each wrote the set of all before it again.
+    #[test]
+    fn a_tail_of_many_retirements_writes_their_set_once() {
+        const PACKS: u32 = 2_000;
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 24, 8).unwrap();
+        let mut txn = index.write().unwrap();
+        index.put_pack(&mut txn, 10, PackState::default()).unwrap();
+        let (done, len) = redone(&index, &mut txn, |batch| {
+            for number in 0..PACKS {
+                // Every other number: the set has as many ranges.
+                let content = entry::retire_content(10 + 2 * number);
+                batch.record(Kind::Retire, u64::from(number) + 1, Id::from_bytes([0; 16]), content);
+            }
+        });
+        let done = done.unwrap();
+        assert_eq!((done.end, done.seq), (len, u64::from(PACKS) + 1));
+        assert_eq!(index.ever_retired(&txn).unwrap().count(), u64::from(PACKS));
+        assert_eq!(index.pack(&txn, 10).unwrap(), None, "maintenance removes its file");
+        assert_eq!(index.retired_packs(&txn).unwrap(), [10]);
+        let each = txn.demand() / u64::from(PACKS);
+        assert!(each < 600, "{each} bytes of records of the index for each");
+    }
+
+    /// LMDB has no keys of such lengths: the error named neither the pack nor the record.
+    #[test]
+    fn a_record_that_cannot_be_redone_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let index = Index::open(dir.path(), 1 << 20, 8).unwrap();
+        let change = DirectoryChange { name: "n".repeat(600), expected: 0, value: None };
+        let (done, _) = redone(&index, &mut index.write().unwrap(), |batch| {
+            batch.record(Kind::Directory, 1, STORE, entry::directory_content(&change));
+        });
+        let refusal = done.err().unwrap();
+        let place = format!("in pack 1 at byte {PACK_HEADER}");
+        assert!(matches!(&refusal, StoreError::Corrupt(why) if why.contains(&place)), "{refusal}");
+    }
 
     #[test]
     fn summaries_are_made_while_there_is_room() {

@@ -192,15 +192,16 @@ impl Check<'_> {
 
     fn packs(&mut self, progress: &mut (dyn FnMut(f64) + Send)) -> Result<()> {
         let packs = self.index.all_packs(&self.txn)?;
-        let total = packs.iter().map(|(_, s)| s.end).sum::<u64>().max(1);
-        let mut done = 0;
+        let total = packs.iter().fold(1_u64, |all, (_, state)| all.saturating_add(state.end));
+        let mut done = 0_u64;
         for &(number, state) in &packs {
             self.renew()?;
             // Emptied and removed since, or written to.
             if let Some(now) = self.index.pack(&self.txn, number)? {
-                self.pack(number, now, &mut |at| progress((done + at) as f64 / total as f64 * PACKS_SHARE))?;
+                let share = |at| done.saturating_add(at) as f64 / total as f64;
+                self.pack(number, now, &mut |at| progress(share(at) * PACKS_SHARE))?;
             }
-            done += state.end;
+            done = done.saturating_add(state.end);
         }
         self.renew()?;
         self.unknown_packs = self.packs_not_in_index()?;
