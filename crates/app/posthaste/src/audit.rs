@@ -206,7 +206,7 @@ fn as_typed(mut args: impl Iterator<Item = OsString>) -> String {
 }
 
 /// A value as a shell takes it for one word.
-fn shell_word(value: &str) -> Cow<'_, str> {
+pub fn shell_word(value: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "%+,-./:=@_…".contains(c);
     match !value.is_empty() && value.chars().all(is_plain) {
         true => Cow::Borrowed(value),

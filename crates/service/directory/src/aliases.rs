@@ -50,6 +50,12 @@ impl Aliases {
         }
     }
 
+    /// The account that an alias belongs to; `None` if there is no such alias.
+    #[boxed]
+    pub async fn owner(&self, alias: &str) -> Result<Option<String>> {
+        self.records.alias_target(parse_address(alias)?.as_str()).await
+    }
+
     /// Ends an alias.
     #[boxed]
     pub async fn remove(&self, alias: &str) -> Result<()> {

@@ -22,6 +22,8 @@ use crate::shared_groups::{Group, SharedGroups};
 const PREFIX: &str = "group/";
 /// Members that are looked up before others get a turn: some microseconds each.
 const MEMBERS_PER_BATCH: usize = 256;
+/// Names of groups that are read at a time.
+const PAGE: usize = 256;
 
 /// The target of an address: an account, or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +186,28 @@ impl Groups {
             }
         };
         entries.iter().map(group).collect()
+    }
+
+    /// Whether a group has this address with a detail. An alias of the address would take its mail,
+    /// because aliases come before groups.
+    #[boxed]
+    pub async fn have_details_of(&self, address: &Address) -> Result<bool> {
+        let first = key(&format!("{}+", address.local()));
+        let mut after: Option<String> = None;
+        loop {
+            let names = self.records.names(&first, after.as_deref(), PAGE).await?;
+            let is_detailed = |name: &String| {
+                let group = name.strip_prefix(PREFIX).and_then(|group| Address::parse(group).ok());
+                group.as_ref().and_then(Address::split_detail).is_some_and(|(base, _)| base == *address)
+            };
+            if names.iter().any(is_detailed) {
+                return Ok(true);
+            }
+            match names.into_iter().next_back() {
+                Some(last) => after = Some(last),
+                None => return Ok(false),
+            }
+        }
     }
 
     /// Finds the account or the group that gets mail for an address. One to four reads of a
@@ -390,6 +414,26 @@ mod tests {
         assert_eq!(group(&directory, "anyone@example.org").await.address, "@example.org");
         assert_eq!(group(&directory, "anyone@lists.test").await.address, "@lists.test");
         assert!(matches!(directory.target("anyone@other.test").await, Err(ResolveError::NotLocal)));
+    }
+
+    #[tokio::test]
+    async fn groups_with_a_detail_are_found_by_the_address_without_it() {
+        let directory = directory_of(&["ana@example.org"]).await;
+        for group in ["team+x@example.org", "team+a@other.test", "team@third.test"] {
+            set(&directory, group, &["ana@example.org"]).await.unwrap();
+        }
+        for (address, expected) in [
+            ("Team@example.org", true),
+            ("team@other.test", true),
+            ("team@third.test", false),
+            ("tea@example.org", false),
+            ("team+x@example.org", false),
+            ("team", false),
+        ] {
+            let address = Address::parse(address).unwrap();
+            let found = directory.groups().have_details_of(&address).await.unwrap();
+            assert_eq!(found, expected, "{address}");
+        }
     }
 
     #[tokio::test]

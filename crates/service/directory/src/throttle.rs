@@ -3,8 +3,9 @@
 //! answer.
 //!
 //! An attempt counts from its start, not from its answer, so that a hundred tries at once are a
-//! hundred tries. A successful attempt is subtracted again. Successful logins are never delayed. So
-//! the owner of an attacked account does not wait, nor does another user behind the same address.
+//! hundred tries. What a successful attempt added is subtracted again, less what has decayed since.
+//! It takes back nothing that others added. Successful logins are never delayed. So the owner of an
+//! attacked account does not wait, nor does another user behind the same address.
 //!
 //! | score of | refuses above | whom |
 //! | --- | --- | --- |
@@ -50,11 +51,15 @@ const NETWORK_SCORE_MAX: f64 = 64.0;
 /// The limit for an account at one address, twice as much. So the owner still gets in while a
 /// neighbour behind the same address uses up the address's limit.
 const PAIR_SCORE_MAX: f64 = 2.0 * NETWORK_SCORE_MAX;
-/// Networks of IPv6 by their leading bits, with what one failure weighs there. One machine has a
-/// /64 (RFC 6177 §2), a home a /56, a company site a /48. Each wider network holds 256 of the
-/// next and may fail four times as often. More would let the owner of a /48 guess at will, and
-/// less would lock neighbours out.
-const TIERS_V6: [(u8, f64); 3] = [(64, 1.0), (56, 0.25), (48, 0.0625)];
+/// Networks that contain each other and have scores of their own.
+const TIERS: usize = 3;
+/// Networks of IPv6 by their leading bits. One machine has a /64 (RFC 6177 §2), a home a /56, a
+/// company site a /48.
+const BITS_V6: [u8; TIERS] = [64, 56, 48];
+/// What one failure weighs in each of them. The first is also an IPv4 address. Each wider network
+/// holds 256 of the next and may fail four times as often. More would let the owner of a /48 guess
+/// at will, and less would lock neighbours out.
+const WEIGHTS: [f64; TIERS] = [1.0, 0.25, 0.0625];
 /// Shares of hashing for accounts of loopback and trusted networks that are not known there. With
 /// one for each account, every invented name would have a turn.
 const TRUSTED_SHARES: u64 = 64;
@@ -90,13 +95,23 @@ pub(crate) struct Throttle {
     trusted: Vec<Network>,
 }
 
+/// What an attempt or a request added to a score.
+#[derive(Debug, Clone, Copy)]
+struct Added {
+    key: u64,
+    /// Less than one attempt weighs if the score was near its bound.
+    amount: f64,
+}
+
 /// An attempt under way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
-    /// Each network that a failure counts for, with its weight.
-    networks: [Option<(u64, f64)>; TIERS_V6.len()],
-    account: u64,
-    pair: u64,
+    /// Each network that a failure counts for.
+    networks: [Option<Added>; TIERS],
+    account: Added,
+    pair: Added,
+    /// When it began.
+    at: Instant,
     /// If the login fails, the time to wait before the answer.
     pub delay: Duration,
     /// Refuse the login without a look at the password.
@@ -108,10 +123,12 @@ pub(crate) struct Attempt {
 /// A request to the server that checks tokens: the scores that it counts for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    /// Of an unknown account: the networks, with their weights.
-    networks: [Option<(u64, f64)>; TIERS_V6.len()],
+    /// Of an unknown account: the networks.
+    networks: [Option<Added>; TIERS],
     /// Of an account that is known at the address, or of any at a trusted one: the pair.
-    pair: Option<u64>,
+    pair: Option<Added>,
+    /// When it began.
+    at: Instant,
 }
 
 impl Throttle {
@@ -137,11 +154,6 @@ impl Throttle {
         let networks = self.strangers(address);
         let pair = self.hasher.hash_one((machine(address), account));
         let account = self.hasher.hash_one(account);
-        let by_network = networks.iter().flatten().fold(0.0, |worst: f64, &(network, weight)| {
-            worst.max(add(&mut self.networks, network, weight, NETWORK_SCORE_MAX, now))
-        });
-        let by_account = add(&mut self.accounts, account, 1.0, NETWORK_SCORE_MAX, now);
-        let by_pair = add(&mut self.pairs, pair, 1.0, PAIR_SCORE_MAX, now);
         let known = self.known.get(&pair).is_some();
         let share = match (known, networks.iter().all(Option::is_none)) {
             (true, false) => HashShare::Known(account),
@@ -149,11 +161,15 @@ impl Throttle {
             (false, true) => HashShare::Trusted((account % TRUSTED_SHARES) as u8),
             (false, false) => HashShare::Network(Tiers::of(address).share()),
         };
+        let (networks, by_network) = self.count_networks(networks, NETWORK_SCORE_MAX, now);
+        let (account, by_account) = add(&mut self.accounts, account, 1.0, NETWORK_SCORE_MAX, now);
+        let (pair, by_pair) = add(&mut self.pairs, pair, 1.0, PAIR_SCORE_MAX, now);
         let held_back = delay(by_network.max(by_pair), ADDRESS_DELAY_MAX);
         Attempt {
             networks,
             account,
             pair,
+            at: now,
             delay: held_back.max(delay(by_account, ACCOUNT_DELAY_MAX)),
             refused: by_pair > PAIR_SCORE_MAX || (by_network > NETWORK_SCORE_MAX && !known),
             share,
@@ -162,18 +178,18 @@ impl Throttle {
 
     /// Takes back an attempt that could not be checked.
     pub fn forgive(&mut self, attempt: Attempt, now: Instant) {
-        for (network, weight) in attempt.networks.into_iter().flatten() {
-            add(&mut self.networks, network, -weight, NETWORK_SCORE_MAX, now);
+        for network in attempt.networks.into_iter().flatten() {
+            subtract(&mut self.networks, network, attempt.at, now);
         }
-        add(&mut self.accounts, attempt.account, -1.0, NETWORK_SCORE_MAX, now);
-        add(&mut self.pairs, attempt.pair, -1.0, PAIR_SCORE_MAX, now);
+        subtract(&mut self.accounts, attempt.account, attempt.at, now);
+        subtract(&mut self.pairs, attempt.pair, attempt.at, now);
     }
 
     /// Takes back an attempt whose password was right, and remembers where the account was used
     /// from.
     pub fn succeed(&mut self, attempt: Attempt, now: Instant) {
         self.forgive(attempt, now);
-        self.known.insert(attempt.pair, ());
+        self.known.insert(attempt.pair.key, ());
     }
 
     /// Counts a request about an attempt to the server that checks tokens. `None` if it must not be
@@ -184,17 +200,18 @@ impl Throttle {
     pub fn begin_request(&mut self, attempt: Attempt, now: Instant) -> Option<Request> {
         // Known accounts have scores of their own: strangers at their address do not refuse them.
         // The keys are not those of failed logins, for which passwords would be refused, too.
-        let (request, max) = match attempt.share {
+        let (request, score, max) = match attempt.share {
             HashShare::Network(_) => {
-                let networks = attempt.networks.map(|of| of.map(|(key, weight)| (!key, weight)));
-                (Request { networks, pair: None }, NETWORK_SCORE_MAX)
+                let keys = attempt.networks.map(|network| network.map(|added| !added.key));
+                let (networks, score) = self.count_networks(keys, PAIR_SCORE_MAX, now);
+                (Request { networks, pair: None, at: now }, score, NETWORK_SCORE_MAX)
             }
             _ => {
-                let networks = [None; TIERS_V6.len()];
-                (Request { networks, pair: Some(!attempt.pair) }, PAIR_SCORE_MAX)
+                let (pair, score) = add(&mut self.pairs, !attempt.pair.key, 1.0, PAIR_SCORE_MAX, now);
+                (Request { networks: [None; TIERS], pair: Some(pair), at: now }, score, PAIR_SCORE_MAX)
             }
         };
-        if self.count_request(request, 1.0, now) > max {
+        if score > max {
             self.end_request(request, now);
             return None;
         }
@@ -203,38 +220,62 @@ impl Throttle {
 
     /// Takes back a request that was answered, or that was not made.
     pub fn end_request(&mut self, request: Request, now: Instant) {
-        self.count_request(request, -1.0, now);
+        for network in request.networks.into_iter().flatten() {
+            subtract(&mut self.networks, network, request.at, now);
+        }
+        if let Some(pair) = request.pair {
+            subtract(&mut self.pairs, pair, request.at, now);
+        }
     }
 
-    /// Adds so many requests to their scores, and answers with the highest one.
-    fn count_request(&mut self, request: Request, count: f64, now: Instant) -> f64 {
-        let by_pair = request.pair.map(|pair| add(&mut self.pairs, pair, count, PAIR_SCORE_MAX, now));
-        request.networks.iter().flatten().fold(by_pair.unwrap_or(0.0), |worst, &(key, weight)| {
-            worst.max(add(&mut self.networks, key, count * weight, PAIR_SCORE_MAX, now))
-        })
+    /// Counts one failure for networks. Answers also with the highest of their scores.
+    fn count_networks(
+        &mut self,
+        keys: [Option<u64>; TIERS],
+        max: f64,
+        now: Instant,
+    ) -> ([Option<Added>; TIERS], f64) {
+        let mut worst = 0.0_f64;
+        let added = std::array::from_fn(|tier| {
+            let (added, score) = add(&mut self.networks, keys[tier]?, WEIGHTS[tier], max, now);
+            worst = worst.max(score);
+            Some(added)
+        });
+        (added, worst)
     }
 
     /// The networks that an attempt from an address counts for: none if the address is trusted.
-    fn strangers(&self, address: IpAddr) -> [Option<(u64, f64)>; TIERS_V6.len()] {
+    fn strangers(&self, address: IpAddr) -> [Option<u64>; TIERS] {
         if address.is_loopback() || self.trusted.iter().any(|network| network.contains(address)) {
-            return [None; TIERS_V6.len()];
+            return [None; TIERS];
         }
         match address {
-            IpAddr::V4(_) => [Some((self.hasher.hash_one(address), 1.0)), None, None],
-            IpAddr::V6(_) => TIERS_V6.map(|(bits, weight)| {
-                Some((self.hasher.hash_one((bits, Network::of(address, bits).first())), weight))
-            }),
+            IpAddr::V4(_) => [Some(self.hasher.hash_one(address)), None, None],
+            IpAddr::V6(_) => {
+                BITS_V6.map(|bits| Some(self.hasher.hash_one((bits, Network::of(address, bits).first()))))
+            }
         }
     }
 }
 
-/// Adds to a score, which stays within twice `max`, and answers with the new one.
-fn add(table: &mut Recent<u64, Score, AsIs>, key: u64, amount: f64, max: f64, now: Instant) -> f64 {
+/// Adds to a score, which stays within twice `max`. Answers with what was added, and with the new
+/// score.
+fn add(table: &mut Recent<u64, Score, AsIs>, key: u64, amount: f64, max: f64, now: Instant) -> (Added, f64) {
     let before = table.get(&key).map_or(0.0, |score| score.now(now));
     // Capped at twice the limit: a day of failed logins does not lock out the next day.
-    let value = (before + amount).clamp(0.0, 2.0 * max);
+    let value = (before + amount).min(2.0 * max);
     table.insert(key, Score { value, at: now });
-    value
+    (Added { key, amount: value - before }, value)
+}
+
+/// Subtracts what remains of an addition made at `then`. All parts of a score halve together, so
+/// what others added stays.
+fn subtract(table: &mut Recent<u64, Score, AsIs>, added: Added, then: Instant, now: Instant) {
+    let remains = Score { value: added.amount, at: then }.now(now);
+    if let Some(score) = table.get(&added.key) {
+        let value = (score.now(now) - remains).max(0.0);
+        table.insert(added.key, Score { value, at: now });
+    }
 }
 
 /// 250 ms for the first failure, doubling, up to `max`.
@@ -324,6 +365,39 @@ mod tests {
         // Guesses at the known account have an end, too.
         let looked_at = (0..1000).filter(|_| !throttle.begin(ip(A), "ana", now).refused).count();
         assert_eq!(looked_at, 128 - 1);
+    }
+
+    #[test]
+    fn logins_of_ones_own_take_back_no_guesses_at_others() {
+        let (mut throttle, now) = (Throttle::new(), Instant::now());
+        let attempt = throttle.begin(ip(A), "ana", now);
+        throttle.succeed(attempt, now);
+        fail(&mut throttle, A, 1000, now);
+        // At its bound the score does not grow by them, so it must not fall by them.
+        let own: Vec<_> = (0..100).map(|_| throttle.begin(ip(A), "ana", now)).collect();
+        for attempt in own {
+            assert!(!attempt.refused);
+            throttle.succeed(attempt, now);
+        }
+        assert!(throttle.begin(ip(A), "ben", now).refused);
+        // The bound was reached, and no more: it takes as long as before to recover.
+        assert!(throttle.begin(ip(A), "ben", now + HALF_LIFE / 2).refused);
+    }
+
+    #[test]
+    fn a_long_login_takes_back_what_remains_of_it() {
+        let (mut throttle, start) = (Throttle::new(), Instant::now());
+        let attempt = throttle.begin(ip(A), "ana", start);
+        throttle.succeed(attempt, start);
+        let own: Vec<_> = (0..60).map(|_| throttle.begin(ip(A), "ana", start)).collect();
+        fail(&mut throttle, A, 40, start);
+        let later = start + HALF_LIFE;
+        for attempt in own {
+            throttle.succeed(attempt, later);
+        }
+        // Half of the forty guesses remains.
+        let looked_at = (0..1000).filter(|n| !throttle.begin(ip(A), &format!("u{n}"), later).refused).count();
+        assert_eq!(looked_at, 64 - 20);
     }
 
     #[test]

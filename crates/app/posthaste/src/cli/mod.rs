@@ -106,6 +106,9 @@ pub enum Command {
     /// Flags and dates are imported, too. The server may run meanwhile: its clients see the
     /// messages arrive. Unreadable files are named, counted and skipped.
     ///
+    /// Links in the source are named and skipped. If root runs the command, it also refuses a path
+    /// that leads through a link which another user may have made. Then name the target itself.
+    ///
     /// The command can be run again, after an interruption or when the source has new mail. The
     /// store records for each mailbox which messages were imported into it, and how often. Messages
     /// are the same if their bytes are the same; flags and dates do not count. A message that the
@@ -436,7 +439,8 @@ pub struct Restore {
     #[arg(value_name = "DIR")]
     pub backup: PathBuf,
     /// Only this account; repeat for more. Nothing else of the backup is used: no domains, groups,
-    /// keys, secrets or waiting mail, and no right over other accounts.
+    /// keys, secrets or waiting mail, and no right over other accounts. An alias comes back only if
+    /// nobody else gets mail for its address. Others are named, with the command that adds them.
     #[arg(long, value_name = "NAME")]
     pub account: Vec<String>,
     /// Restore the account under this name, without its aliases.

@@ -6,14 +6,14 @@ use posthaste_authentication::Policy;
 use posthaste_directory::Network;
 use serde::Deserialize;
 
-use super::values::{duration, networks};
+use super::values::{networks, timeout};
 
 /// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Authentication {
     pub enabled: bool,
     pub dmarc: DmarcPolicy,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "timeout")]
     pub timeout: Duration,
     #[serde(deserialize_with = "networks")]
     pub trusted_networks: Vec<Network>,

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use posthaste_net::{ACCOUNT_BYTES_LEAST, AccountLimits};
 use serde::Deserialize;
 
-use super::values::{Auto, duration};
+use super::values::{Auto, period, timeout};
 
 /// The largest message if the memory of the machine is unknown.
 const MESSAGE_LEN_DEFAULT: u64 = 64 << 20;
@@ -36,13 +36,13 @@ pub struct Limits {
     pub sent_on_messages_per_day: u64,
     pub group_copies_per_hour: u64,
     pub account_queued: ByteSize,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "timeout")]
     pub idle_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "timeout")]
     pub login_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub pop3_login_delay: Duration,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "timeout")]
     pub shutdown_timeout: Duration,
 }
 

@@ -11,7 +11,7 @@ use posthaste_queue::{Connections, RetryTimes};
 use posthaste_smtp_client::{Dns, Login, Route, Routes, Tls, TlsRule};
 use serde::Deserialize;
 
-use super::values::{Auto, duration, networks};
+use super::values::{Auto, networks, period};
 use crate::failure::{Failure, Result};
 use crate::private;
 
@@ -42,13 +42,13 @@ pub struct Relay {
     pub connections_per_domain: usize,
     pub srs: bool,
     pub verp: bool,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub retry_first: Duration,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub retry_longest: Duration,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub warn_after: Duration,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub expire_after: Duration,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use posthaste_authentication::sts::{Mode, Published};
 use serde::Deserialize;
 
-use super::values::duration;
+use super::values::period;
 
 /// The longest that others keep a policy (RFC 8461 §3.2).
 const MAX_AGE_MAX: Duration = Duration::from_secs(31_557_600);
@@ -17,7 +17,7 @@ const MAX_AGE_MIN: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MtaSts {
     pub mode: StsMode,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub max_age: Duration,
     pub mx: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl MtaSts {
 pub struct Reports {
     pub tls: bool,
     pub dmarc: bool,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub period: Duration,
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use posthaste_retention::{Action, AgeFrom, Rule};
 use serde::{Deserialize, Deserializer};
 
-use super::values::duration;
+use super::values::{age, period};
 
 /// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Retention {
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub every: Duration,
     pub rules: Vec<RetentionRule>,
 }
@@ -22,7 +22,7 @@ pub struct RetentionRule {
     #[serde(default = "everybody")]
     pub accounts: Vec<String>,
     pub mailbox: String,
-    #[serde(default, deserialize_with = "some_duration")]
+    #[serde(default, deserialize_with = "some_age")]
     pub older_than: Option<Duration>,
     #[serde(default)]
     pub keep_newest: Option<u32>,
@@ -56,8 +56,8 @@ const fn yes() -> bool {
     true
 }
 
-fn some_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    duration(from).map(Some)
+fn some_age<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    age(from).map(Some)
 }
 
 impl Retention {

@@ -9,22 +9,22 @@ use posthaste_scanner::Rspamd;
 use posthaste_screening::{BlockList, GreetingRule, RateLimits, ScreeningOptions};
 use serde::Deserialize;
 
-use super::values::duration;
+use super::values::{period, timeout};
 
 /// `default.toml` explains each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Screening {
     pub block_lists: Vec<List>,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "timeout")]
     pub timeout: Duration,
     pub greeting: Greeting,
     pub messages_per_address: u64,
     pub messages_per_sender: u64,
     pub unknown_recipients: u64,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "period")]
     pub greylist: Duration,
     pub rspamd: String,
-    #[serde(deserialize_with = "duration")]
+    #[serde(deserialize_with = "timeout")]
     pub rspamd_timeout: Duration,
     pub rspamd_failure: RspamdFailure,
     pub milters: Vec<MilterAt>,
@@ -35,7 +35,7 @@ pub struct Screening {
 #[serde(deny_unknown_fields)]
 pub struct MilterAt {
     pub at: String,
-    #[serde(default = "MilterAt::within", deserialize_with = "duration")]
+    #[serde(default = "MilterAt::within", deserialize_with = "timeout")]
     pub timeout: Duration,
     #[serde(default = "MilterAt::failure")]
     pub failure: RspamdFailure,

@@ -155,6 +155,33 @@ fn a_busy_port_leaves_everything_as_it_was() {
     }
 }
 
+/// With such a time nobody could log in, or the sum of times ended the server.
+#[test]
+fn a_time_out_of_its_range_leaves_everything_as_it_was() {
+    if skips_cluster("the server and the command name no engine") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    configure(dir, "before.example", &[], "");
+    let server = Server::start(dir);
+    let add = ["account", "add", USER, "--password-stdin"];
+    let added = command(Path::new(BINARY), &dir.join("data"), &add, PASSWORD);
+    assert!(added.status.success(), "{added:?}");
+    for (before, time) in ["0 s", "300000000000 years"].into_iter().enumerate() {
+        let rest = format!("[login]\nplaintext = \"never\"\n[limits]\nlogin_timeout = \"{time}\"\n");
+        configure(dir, "before.example", &[], &rest);
+        server.reload(REFUSED, before + 1);
+        assert_eq!(server.count("limits.login_timeout"), before + 1);
+        assert_eq!(server.shows(), ("before.example".to_owned(), true));
+    }
+    let file = dir.join("mine.toml");
+    let shown = Command::new(BINARY).arg("config").arg("--config").arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert_eq!(shown.status.code(), Some(2));
+    assert!(said.contains("must be from 1 s to 1 year") && said.contains("`limits.login_timeout`"), "{said}");
+}
+
 /// The daily look and this one are the same: `serve::expiry`.
 #[test]
 fn a_certificate_that_ends_soon_is_named_after_a_reload() {

@@ -180,8 +180,7 @@ fn a_milter_that_is_away() {
     // One that takes the connection and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = silent.local_addr().unwrap();
-    let hasty =
-        server(dir.path(), &format!("{{ at = \"{at}\", timeout = \"200 ms\", failure = \"accept\" }}"));
+    let hasty = server(dir.path(), &format!("{{ at = \"{at}\", timeout = \"1 s\", failure = \"accept\" }}"));
     assert!(send(&hasty, &letter("plain")).starts_with("250 2.0.0 "));
 }
 

@@ -8,12 +8,11 @@
 //! | a file that begins with `From ` | a mailbox called like it, without `.mbox`; `mbox` in `X.mbox` is `X` itself |
 //! | `*.eml` | a message of the folder it lies in; one that begins with `From ` is an mbox there |
 //! | other files | reported with what can be done, if there is anything in them |
-//! | links | nothing: they are reported by name. The source itself may be one |
+//! | links | nothing: they are reported by name. The source itself may be one (see `source_path`) |
 //! | files with names of another user's making, for root | nothing: they are reported by name |
 //! | pipes, devices | nothing |
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, BufReader};
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
@@ -24,6 +23,7 @@ use posthaste_mail_model::Flag;
 
 use super::file_kind::{FileKind, kind_of_file, remedy};
 use super::source_folder::{Entry, EntryKind, LINK, SourceFolder};
+use super::source_path::{self, Named};
 use super::status::Place;
 use super::{Fault, ImportError, ImportedMessage, Sink, maildir, mbox, status};
 use crate::format::{date_field, to_crlf};
@@ -40,35 +40,29 @@ const NOT_MAIL: [&str; 7] = ["msf", "dat", "html", "sqlite", "json", "index", "l
 /// Messages over `message_len_max` octets are reported and skipped in constant memory.
 pub fn read(path: &Path, message_len_max: u64, sink: &mut dyn Sink) -> Result<(), ImportError> {
     let failed = |why: String| ImportError::Source { path: path.to_owned(), why };
-    let meta = fs::metadata(path).map_err(|e| failed(remedy(&e)))?;
-    // A link named on the command line means its target.
-    let real = if path.is_symlink() {
-        fs::canonicalize(path).map_err(|e| failed(remedy(&e)))?
-    } else {
-        path.to_owned()
-    };
     let unreadable = |error: io::Error| failed(remedy(&error));
+    let named = source_path::find(path).map_err(unreadable)?;
     let mut walk = Walk { message_len_max, sink };
     // `Break` means that the import was cancelled, which is not a read error.
-    let _ = if meta.is_dir() {
-        let source = SourceFolder::named(&real).map_err(unreadable)?;
-        // So that a folder that cannot be read at all is an error and not a fault.
-        source.require_list().map_err(unreadable)?;
-        walk.dir(&source, "", 0)
-    } else if !meta.is_file() {
-        return Err(failed("it is neither a file nor a folder: save it as a file first".to_owned()));
-    } else {
-        let (folder, name) = SourceFolder::of_file(&real).map_err(unreadable)?;
-        match folder.file(name).and_then(kind_of_file).map_err(unreadable)? {
-            FileKind::Mbox => walk.mbox(&folder, name, ""),
+    let _ = match &named {
+        Named::Folder(source) => {
+            // So that a folder that cannot be read at all is an error and not a fault.
+            source.require_list().map_err(unreadable)?;
+            walk.dir(source, "", 0)
+        }
+        Named::Other => {
+            return Err(failed("it is neither a file nor a folder: save it as a file first".to_owned()));
+        }
+        Named::File(folder, name) => match folder.file(name).and_then(kind_of_file).map_err(unreadable)? {
+            FileKind::Mbox => walk.mbox(folder, name, ""),
             // Any other file with a name ending in `.eml` is a message.
-            _ if has_extension(name, "eml") => walk.eml(&folder, name, ""),
+            _ if has_extension(name, "eml") => walk.eml(folder, name, ""),
             FileKind::Empty => ControlFlow::Continue(()),
             // A first message that lost its `From ` line.
-            FileKind::Message if has_extension(name, "mbox") => walk.mbox(&folder, name, ""),
-            FileKind::Message => walk.eml(&folder, name, ""),
+            FileKind::Message if has_extension(name, "mbox") => walk.mbox(folder, name, ""),
+            FileKind::Message => walk.eml(folder, name, ""),
             FileKind::Other(why) => return Err(failed(why.to_owned())),
-        }
+        },
     };
     Ok(())
 }

@@ -30,6 +30,7 @@ mod mbox;
 #[cfg(test)]
 mod resume_tests;
 mod source_folder;
+mod source_path;
 mod status;
 #[cfg(test)]
 mod tests;

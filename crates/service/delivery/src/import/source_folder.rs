@@ -11,11 +11,11 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -138,6 +138,17 @@ impl SourceFolder {
     pub(super) fn kind(&self, name: &OsStr) -> io::Result<EntryKind> {
         let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(kind_of(FileType::from_raw_mode(found.st_mode)))
+    }
+
+    /// The target of a link in this folder. `None` if somebody else than this user may have made
+    /// the link.
+    pub(super) fn own_link(&self, name: &OsStr, user: u32) -> io::Result<Option<PathBuf>> {
+        let found = statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if self.owner != user || self.is_shared || found.st_uid != user {
+            return Ok(None);
+        }
+        let target = readlinkat(&self.handle, name, Vec::new())?;
+        Ok(Some(OsString::from_vec(target.into_bytes()).into()))
     }
 
     /// An error if the folder cannot be listed.

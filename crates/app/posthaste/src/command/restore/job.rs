@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use posthaste_directory::Account;
+use posthaste_directory::{Account, Address};
 use posthaste_mail_model::AccountId;
 use serde::{Deserialize, Serialize};
 
@@ -55,4 +55,6 @@ pub(super) struct RestoreJob {
     pub scope: Scope,
     /// The ids of all accounts in the store.
     pub account_ids: BTreeSet<AccountId>,
+    /// The address that is configured for mail to postmasters.
+    pub postmaster: Option<Address>,
 }

@@ -29,10 +29,12 @@
 //!   ([`Verifier`]);
 //! - a record of the account that a command could have made ([`Directory::adopt`]).
 //!
-//! With `--account`, all else in the backup is left out: domains, groups, secrets, keys, and
-//! rights over other accounts. Without it, the backup's directory becomes that of the store where
-//! the store has none: such a backup must be the administrator's own.
+//! With `--account`, all else in the backup is left out: domains, groups, secrets, keys, rights
+//! over other accounts, and aliases that might divert mail of others (see `aliases`). Without it,
+//! the backup's directory becomes that of the store where the store has none: such a backup must
+//! be the administrator's own.
 
+mod aliases;
 mod ids;
 mod job;
 #[cfg(test)]
@@ -94,6 +96,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
     let (from, loss) = open_instant(&config, &backup).await?;
     let mut ends = StorePair::new(from, open(&config, &place, OpenMode::Write).await?)?;
     ends.there = Directory::with_policy(Arc::clone(&ends.to), config.login.policy())?;
+    ends.there.share_domains(config.relay.relay_domains());
     if options.name.is_some() && options.account.len() != 1 {
         return Err(Failure::Usage("--as restores one account; give --account once".into()));
     }
@@ -103,6 +106,7 @@ pub async fn run(config: Config, options: Restore) -> Result<()> {
         ends,
         keeps_uid_validity: options.keep_uidvalidity,
         scope: if named.is_empty() { Scope::All } else { Scope::Named },
+        postmaster: config.postmaster().and_then(|name| Address::parse(&name).ok()),
     };
     let accounts = job.accounts(&named, options.incomplete).await?;
     let (mut wanted, mut damaged) = (Vec::new(), Vec::new());
@@ -153,6 +157,18 @@ fn is_damage(error: &Failure) -> bool {
         _ => return false,
     };
     error.is_damage()
+}
+
+/// What was done for an account. `None` if damage of the backup kept it out, which is noted.
+fn or_left_out<T>(outcome: Result<T>, account: &str, damaged: &mut Vec<String>) -> Result<Option<T>> {
+    match outcome {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if is_damage(&error) => {
+            damaged.push(format!("left out: {account}: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl RestoreJob {
@@ -263,19 +279,26 @@ impl RestoreJob {
         }
         // Each message is copied, and then compared.
         let bar = bar("restoring", total * 2);
-        let (mut damaged, mut left_out) = (Vec::new(), 0);
-        for wanted in wanted {
-            match self.restore_account(wanted, &bar).await {
-                Ok(messages) => damaged.extend(messages),
-                Err(error) if is_damage(&error) => {
-                    left_out += 1;
-                    damaged.push(format!("left out: {}: {error}", wanted.name));
-                }
-                Err(error) => return Err(error),
+        let (mut damaged, mut accounts) = (Vec::new(), 0);
+        // Named accounts are all visible before the first of their aliases: it must divert no mail
+        // of the others.
+        let at_once = if self.scope == Scope::All { 1 } else { wanted.len().max(1) };
+        for wanted in wanted.chunks(at_once) {
+            let mut visible = Vec::new();
+            for wanted in wanted {
+                let underway = self.make_visible(wanted, &bar).await;
+                let underway = or_left_out(underway, &wanted.name, &mut damaged)?;
+                visible.extend(underway.map(|underway| (wanted, underway)));
+            }
+            for (wanted, underway) in visible {
+                let messages = self.finish(wanted, underway, &bar).await;
+                let messages = or_left_out(messages, &wanted.name, &mut damaged)?;
+                accounts += usize::from(messages.is_some());
+                damaged.extend(messages.unwrap_or_default());
             }
         }
         bar.finish_and_clear();
-        let (accounts, from) = (wanted.len() - left_out, backup.display());
+        let from = backup.display();
         if damaged.is_empty() {
             println!(
                 "restored {accounts} accounts with {total} messages from {from}, read back and compared"
@@ -330,14 +353,24 @@ impl RestoreJob {
         Ok(underway.left_out)
     }
 
-    /// Restores an account. Returns the messages that the backup cannot read, a line for each
-    /// mailbox.
-    async fn restore_account(&mut self, wanted: &AccountToRestore, bar: &ProgressBar) -> Result<Vec<String>> {
+    /// Brings an account with its mail, unless an earlier run did.
+    async fn make_visible(&mut self, wanted: &AccountToRestore, bar: &ProgressBar) -> Result<RestoreRecord> {
         let mut underway = self.begin(wanted).await?;
         if !wanted.visible {
             self.bring(wanted, &mut underway, bar).await?;
             self.account_ids.extend(Id::parse(&underway.account).map(AccountId));
         }
+        Ok(underway)
+    }
+
+    /// Restores the aliases of an account, and notes that all of it is there. Returns the messages
+    /// that the backup cannot read, a line for each mailbox.
+    async fn finish(
+        &self,
+        wanted: &AccountToRestore,
+        mut underway: RestoreRecord,
+        bar: &ProgressBar,
+    ) -> Result<Vec<String>> {
         if wanted.name == wanted.account.name {
             self.restore_aliases(&wanted.name, bar).await?;
         }
@@ -449,44 +482,5 @@ impl RestoreJob {
             );
         }
         Ok(())
-    }
-
-    /// Aliases of the account, except for those that are taken.
-    async fn restore_aliases(&self, account: &str, bar: &ProgressBar) -> Result<()> {
-        for address in self.ends.aliases(|owner| owner == account).await? {
-            let left_out = |why: &str| {
-                bar.suspend(|| eprintln!("posthaste: alias {} was left out: {why}", address.escape_debug()));
-            };
-            if !self.may_have_domain(&address).await? {
-                left_out("its domain is not one of this store; `posthaste account set` adds it");
-                continue;
-            }
-            match self.ends.there.aliases().add(&address, account).await {
-                Ok(_) if self.scope == Scope::Named => {
-                    bar.suspend(|| println!("{account}: {address} is an alias of it"));
-                }
-                Ok(_) => {}
-                Err(DirectoryError::AliasExists { account: owner, .. }) if owner == account => {}
-                Err(
-                    DirectoryError::AliasExists { .. }
-                    | DirectoryError::AccountExists(_)
-                    | DirectoryError::GroupExists(_),
-                ) => left_out("the address is taken"),
-                Err(DirectoryError::Address { .. }) => left_out("it is no address"),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether an alias may be restored. It makes its domain one of this store, and mail of all
-    /// accounts for that domain is no longer sent to its own hosts.
-    async fn may_have_domain(&self, address: &str) -> Result<bool> {
-        match address.rsplit_once('@') {
-            Some((_, domain)) if self.scope == Scope::Named => {
-                Ok(self.ends.there.is_local_domain(domain).await?)
-            }
-            _ => Ok(true),
-        }
     }
 }

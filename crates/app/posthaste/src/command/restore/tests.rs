@@ -1,13 +1,14 @@
 //! Backups that somebody forged, made with the store's own calls: nothing of another account
 //! changes.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::pin::Pin;
 
 use bytes::Bytes;
 use posthaste_delivery::{CONVERSION, summarize};
-use posthaste_directory::{NewAccount, Policy};
+use posthaste_directory::{AccountChange, NewAccount, Policy};
 use posthaste_mail_model::{BodyId, FlagSet, MailboxId, MailboxName, NumSet, Secret, Uid, UidValidity};
 use posthaste_store::form::{Form, FormHeader, lacks_items, served_len};
 use posthaste_store::suite::layer::Layer;
@@ -18,6 +19,7 @@ use posthaste_store::{
 use posthaste_store_lmdb::LmdbEngine;
 use tempfile::TempDir;
 
+use super::aliases::AliasOutcome;
 use super::*;
 
 const VICTIM: &str = "victim@example.org";
@@ -52,10 +54,15 @@ impl Place {
 
     /// Restores one account, or all.
     async fn restore(&self, account: Option<&str>) -> Result<()> {
-        let config = Config { data: self.path("store"), ..Config::default() };
+        self.restore_as(Config::default(), account.as_slice()).await
+    }
+
+    /// Restores some accounts, or all, with a configuration.
+    async fn restore_as(&self, config: Config, accounts: &[&str]) -> Result<()> {
+        let config = Config { data: self.path("store"), ..config };
         let options = Restore {
             backup: self.path("backup"),
-            account: account.map(str::to_owned).into_iter().collect(),
+            account: accounts.iter().map(|name| (*name).to_owned()).collect(),
             name: None,
             keep_uidvalidity: false,
             incomplete: false,
@@ -436,6 +443,90 @@ async fn one_account_brings_no_domain_no_secret_and_no_right_over_others() {
         assert_eq!(entry.is_some(), is_restored, "{address}");
     }
     assert!(!account(&store, MALLORY).await.sets_quotas);
+}
+
+/// Aliases of a forged backup, and why they are left out. Others get mail for these addresses,
+/// although nobody has them.
+const ALIASES: [(&str, Option<&str>); 13] = [
+    ("m@example.org", None),
+    ("mallory+own@example.org", None),
+    ("victim+bank@example.org", Some("victim@example.org gets its mail")),
+    ("team+x@example.org", Some("team@example.org gets its mail")),
+    ("any@all.example", Some("@all.example gets its mail")),
+    ("deal@example.org", Some("a group whose address has a detail")),
+    ("cy+x@all.example", Some("a disabled account")),
+    ("boss@shared.example", Some("shared with another server")),
+    ("ceo@bank.example", Some("not one of this store")),
+    ("postmaster@example.org", Some("who control the domain")),
+    ("admin@example.org", Some("who control the domain")),
+    ("help@example.org", Some("who control the domain")),
+    // A command that is printed is one of this program, and no other.
+    ("victim+`reboot`@example.org", Some("'--alias=victim+`reboot`@example.org'")),
+];
+
+#[tokio::test]
+async fn one_account_diverts_no_mail_by_its_aliases() {
+    let (place, others) = (Place::new(), ["eve@shared.example", "cy@all.example"]);
+    let (store, backup) = (place.store(), place.backup());
+    for name in others.into_iter().chain([VICTIM]) {
+        add(&store, name).await;
+    }
+    for group in ["team@example.org", "deal+now@example.org", "@all.example"] {
+        directory(&store).groups().set(group, &[VICTIM.into()], None).await.unwrap();
+    }
+    let disabled = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory(&store).set("cy@all.example", disabled).await.unwrap();
+    add(&backup, MALLORY).await;
+    for (address, _) in ALIASES {
+        directory(&backup).aliases().add(address, MALLORY).await.unwrap();
+    }
+    drop((store, backup));
+    let text = "postmaster = \"help@example.org\"\n[relay]\n\
+                routes = [{ domain = \"shared.example\", host = \"192.0.2.7:25\", accept = \"all\" }]";
+    let config = Config::parse(Path::new("posthaste.toml"), text).unwrap();
+    place.restore_as(config.clone(), &[MALLORY]).await.unwrap();
+    let store = place.store();
+    let ends = StorePair::new(place.backup(), Arc::clone(&store)).unwrap();
+    ends.there.share_domains(config.relay.relay_domains());
+    let job = RestoreJob {
+        ends,
+        keeps_uid_validity: false,
+        scope: Scope::Named,
+        account_ids: BTreeSet::new(),
+        postmaster: Address::parse("help@example.org").ok(),
+    };
+    for (address, expected) in ALIASES {
+        let entry = store.directory_entry(&format!("alias/{address}")).await.unwrap();
+        assert_eq!(entry.is_some(), expected.is_none(), "{address}");
+        let outcome = job.restore_alias(address, MALLORY).await.unwrap();
+        let Some(expected) = expected else {
+            assert_eq!(outcome, AliasOutcome::Unchanged);
+            continue;
+        };
+        let AliasOutcome::LeftOut(why) = outcome else { panic!("{address}: {outcome:?}") };
+        assert!(
+            why.contains(expected) && why.contains("`posthaste account set mallory@example.org "),
+            "{why}"
+        );
+    }
+    let why = job.restore_alias("any@all.example", MALLORY).await.unwrap();
+    let command = "`posthaste account set mallory@example.org --alias=any@all.example` adds it";
+    assert_eq!(why, AliasOutcome::LeftOut(format!("@all.example gets its mail; {command}")));
+}
+
+#[tokio::test]
+async fn an_alias_diverts_no_mail_of_an_account_that_is_restored_with_it() {
+    let place = Place::new();
+    let backup = place.backup();
+    for name in [MALLORY, VICTIM] {
+        add(&backup, name).await;
+    }
+    let hers = "victim+bank@example.org";
+    directory(&backup).aliases().add(hers, MALLORY).await.unwrap();
+    drop(backup);
+    place.restore_as(Config::default(), &[MALLORY, VICTIM]).await.unwrap();
+    let recipient = directory(&place.store()).resolve(hers).await.unwrap();
+    assert_eq!(recipient.account.name, VICTIM);
 }
 
 /// SETACL refuses such entries to users.

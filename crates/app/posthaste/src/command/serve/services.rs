@@ -524,5 +524,8 @@ mod tests {
         assert_eq!(times(""), (6 * 60, 30 * 60));
         let short = "[limits]\nlogin_timeout = \"20 s\"\nidle_timeout = \"1 min\"";
         assert_eq!(times(short), (60, 5 * 60));
+        let year = 31_557_600;
+        let longest = "[limits]\nlogin_timeout = \"1 year\"\nidle_timeout = \"1 year\"";
+        assert_eq!(times(longest), (3 * year, year));
     }
 }
