@@ -225,7 +225,7 @@ async fn session(command: &str) {
     let directory = Arc::new(Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap());
     let account = directory.add("ana", &Secret::new("pw".to_owned()), NewAccount::default()).await.unwrap();
     let delivery = Delivery::new(store.clone(), directory, DeliveryOptions::default());
-    let list = delivery.mailboxes(account.id).await.unwrap();
+    let list = delivery.mailboxes(&account).await.unwrap();
     let inbox = store.open(list.find(&MailboxName::new("INBOX").unwrap()).unwrap().id).await.unwrap();
     let message = |n: u32| {
         let bytes = Bytes::from(letter(n));

@@ -117,7 +117,7 @@ fn start(messages: usize) -> (SocketAddr, u32) {
             let account = directory.add("ana", &Secret::new("pw".to_owned()), NewAccount::default()).await;
             let account = account.expect("account");
             let delivery = Delivery::new(store.clone(), directory, DeliveryOptions::default());
-            let list = delivery.mailboxes(account.id).await.expect("mailboxes");
+            let list = delivery.mailboxes(&account).await.expect("mailboxes");
             for (name, count) in [("INBOX", messages), ("Sent", 100)] {
                 let name = MailboxName::new(name).expect("name");
                 fill(&store, list.find(&name).expect("mailbox").id, count).await;

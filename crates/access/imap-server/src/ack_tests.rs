@@ -54,7 +54,7 @@ async fn acks(pieces: &[(&str, &str)]) -> u64 {
     let service = Arc::new(service());
     let password = Secret::new("correct horse".to_owned());
     let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-    service.delivery.mailboxes(ana.id).await.unwrap();
+    service.delivery.mailboxes(&ana).await.unwrap();
     let (socket, mut client) = Lockstep::connect().unwrap();
     let stream = Stream::plain(TcpStream::from_std(socket).unwrap()).unwrap();
     let (_trigger, shutdown) = Shutdown::new();

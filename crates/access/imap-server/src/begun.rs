@@ -1,28 +1,44 @@
 //! Commands that wait for their turn, or for memory, before they change anything. While such a
-//! command waits, it ends with its client. A change that has begun is finished.
+//! command waits, it ends with its client or its login. No change begins after the end of the
+//! login. A change that has begun is finished.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-use posthaste_net::NetError;
+use posthaste_net::{LoginEnd, NetError};
 
+use crate::endings::REVOKED;
 use crate::progress::Reports;
+use crate::reply::Failure;
 use crate::wire::Wire;
 
-/// Whether a command's change has begun.
-#[derive(Debug, Default)]
-pub(crate) struct Begun(AtomicBool);
+/// Whether a command's change has begun, and whether it may begin.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    is_set: AtomicBool,
+    login_end: LoginEnd,
+}
 
 impl Begun {
-    /// The change begins. From now on the command does not end with its client.
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// Of a command whose session has this wire. Its change has not begun.
+    pub(crate) fn of(wire: &Wire) -> Self {
+        Self { is_set: AtomicBool::new(false), login_end: wire.login_end.clone() }
+    }
+
+    /// The change begins, or the next of its commits. From now on the command does not end with its
+    /// client. If the login has ended, nothing more is changed.
+    pub(crate) fn begin(&self) -> Result<(), Failure> {
+        if self.login_end.is_reached() {
+            return Err(Failure::Bye(REVOKED));
+        }
+        self.is_set.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.is_set.load(Ordering::Relaxed)
     }
 }
 
@@ -33,7 +49,7 @@ pub(crate) async fn reporting_after<T>(
     reports: Reports<'_>,
     begun: &Begun,
     work: impl Future<Output = T>,
-) -> Result<T, NetError> {
+) -> Result<T, Failure> {
     let mut work = pin!(work);
     let clock = wire.clock().clone();
     let mut due = clock.now() + reports.times.first;
@@ -49,7 +65,7 @@ pub(crate) async fn reporting_after<T>(
                 Some(done) => return Ok(done),
                 None => return Ok(wire.reporting(reports, work).await),
             },
-            left = wire.while_there(pending::<()>()) => left?,
+            left = wire.while_there(pending::<()>()) => left.map_err(ended)?,
             () = clock.sleep(due.saturating_duration_since(clock.now())) => {}
         }
         due = clock.now() + reports.times.every;
@@ -64,5 +80,13 @@ pub(crate) async fn reporting_after<T>(
             (None, Err(_)) if begun.is_set() => wire.break_off(),
             (None, sent) => sent?,
         }
+    }
+}
+
+/// Why a command that waited ends. It has printed no part of a response, so BYE may follow.
+fn ended(error: NetError) -> Failure {
+    match error {
+        NetError::LoginEnded => Failure::Bye(REVOKED),
+        error => error.into(),
     }
 }

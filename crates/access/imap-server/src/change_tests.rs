@@ -3,22 +3,27 @@
 #![allow(clippy::unwrap_used)]
 
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use bytes::Bytes;
 use posthaste_directory::{Account, NewAccount};
 use posthaste_mail_model::{MailboxId, MailboxName, Secret};
-use posthaste_net::{ByteBudget, Connection, Holder, Shutdown, ShutdownTrigger, Stream};
-use posthaste_store::{IncomingMessage, MailboxHead};
+use posthaste_net::{Accounts, ByteBudget, Connection, Holder, LoginEnd, Shutdown, ShutdownTrigger, Stream};
+use posthaste_store::suite::layer::Layer;
+use posthaste_store::{
+    CommitOutcome, Engine, IncomingMessage, MailboxCommit, MailboxHead, MemoryEngine, StoreError,
+};
 use tokio::io::DuplexStream;
+use tokio::sync::watch;
 
 use crate::connection;
+use crate::endings::REVOKED;
 use crate::service::ImapService;
-use crate::session::Session;
-use crate::size_tests::service_summarizing;
+use crate::session::{Next, Session};
+use crate::size_tests::service_summarizing_on;
 
 /// Memory of the budget in most tests: one commit may change 2,048 messages.
 const BUDGET: usize = 1 << 20;
@@ -39,10 +44,14 @@ struct Client {
 
 impl World {
     async fn new(budget: usize, messages: usize) -> Self {
-        let service = Arc::new(service_summarizing(ByteBudget::new(budget)));
+        Self::on(Arc::new(MemoryEngine::new()), budget, messages).await
+    }
+
+    async fn on(engine: Arc<dyn Engine>, budget: usize, messages: usize) -> Self {
+        let service = Arc::new(service_summarizing_on(engine, ByteBudget::new(budget)));
         let password = Secret::new("correct horse".to_owned());
         let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-        service.delivery.mailboxes(ana.id).await.unwrap();
+        service.delivery.mailboxes(&ana).await.unwrap();
         let inbox = service.store.list(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
         let message = || IncomingMessage {
             bytes: Bytes::from_static(b"x"),
@@ -69,6 +78,14 @@ impl World {
         client
     }
 
+    /// A client whose login ends once this says so.
+    async fn client_until(&self) -> (Client, watch::Sender<bool>) {
+        let (mut client, (login, ended)) = (self.client().await, watch::channel(false));
+        let share = Accounts::default().admit(self.ana.limited(), IpAddr::from([127, 0, 0, 1])).unwrap();
+        client.session.wire.belongs_to(share, LoginEnd::new(ended));
+        (client, login)
+    }
+
     async fn head(&self) -> MailboxHead {
         self.service.store.status(&[self.inbox]).await.unwrap()[0].clone().unwrap()
     }
@@ -85,6 +102,12 @@ impl Client {
         let said = String::from_utf8_lossy(self.session.wire.out()).into_owned();
         assert!(said.contains("a OK"), "{command}: {said}");
         self.session.wire.out().clear();
+    }
+
+    /// The login has ended: the client learns it, and has no other answer.
+    fn is_ended(&mut self, next: Next, command: &str) {
+        let said = String::from_utf8_lossy(self.session.wire.out()).into_owned();
+        assert_eq!((next, said), (Next::Close, format!("* BYE {REVOKED}\r\n")), "{command:.40}");
     }
 
     /// Runs a command while others hold memory of the budget. Whether it waited for that.
@@ -179,4 +202,103 @@ async fn a_command_that_waits_for_its_turn_ends_with_its_client() {
     drop(turn);
     let counts = world.head().await.counts;
     assert_eq!((counts.messages, counts.unseen, counts.deleted), (2000, 2000, 2000));
+}
+
+/// They were given no answer, and an APPEND or a REPLACE was done.
+#[tokio::test]
+async fn a_command_that_waits_ends_with_its_login() {
+    const BUDGET: usize = 8 << 20;
+    // Its summary is made on another thread, in memory of the budget.
+    const LONG: usize = (64 << 10) + 1;
+    let world = World::new(BUDGET, 2000).await;
+    world.client().await.run("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
+    let turn = world.service.copies.acquire(world.ana.id).await.unwrap();
+    let others = world.service.delivery.summaries().begin(Holder::Account([0; 16]));
+    others.grow_to(BUDGET).unwrap();
+    others.complete();
+    let message = format!("{{{LONG}+}}\r\n{}", "x".repeat(LONG));
+    for command in [
+        "COPY 1:* INBOX",
+        "RENAME INBOX x",
+        "STORE 1:* +FLAGS (\\Seen)",
+        "EXPUNGE",
+        &format!("APPEND INBOX {message}"),
+        &format!("APPEND INBOX CATENATE (TEXT {message})"),
+        &format!("REPLACE 1 INBOX {message}"),
+    ] {
+        let (mut client, login) = world.client_until().await;
+        let next = {
+            let bytes = Bytes::from(format!("a {command}\r\n"));
+            let mut running = Box::pin(connection::one_command(&mut client.session, bytes));
+            for _ in 0..100 {
+                let polled = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
+                assert!(polled.is_pending(), "{command:.40}");
+                tokio::task::yield_now().await;
+            }
+            login.send_replace(true);
+            running.await.unwrap()
+        };
+        client.is_ended(next, command);
+    }
+    drop((turn, others));
+    let counts = world.head().await.counts;
+    assert_eq!((counts.messages, counts.unseen, counts.deleted), (2000, 2000, 2000));
+}
+
+/// An engine that ends a login with the next commit to a mailbox.
+struct Ending {
+    inner: MemoryEngine,
+    login: Mutex<Option<watch::Sender<bool>>>,
+}
+
+#[async_trait::async_trait]
+impl Layer for Ending {
+    type Inner = MemoryEngine;
+
+    fn inner(&self) -> &MemoryEngine {
+        &self.inner
+    }
+
+    async fn commit(&self, commit: MailboxCommit) -> Result<CommitOutcome, StoreError> {
+        let outcome = self.inner.commit(commit).await;
+        if let Some(login) = self.login.lock().unwrap().take() {
+            login.send_replace(true);
+        }
+        outcome
+    }
+}
+
+/// All further rounds were made, each a commit of its own.
+#[tokio::test]
+async fn no_round_begins_after_the_end_of_the_login() {
+    let engine = Arc::new(Ending { inner: MemoryEngine::new(), login: Mutex::default() });
+    let world = World::on(Arc::clone(&engine) as Arc<dyn Engine>, BUDGET, 9000).await;
+    let run = async |command: &str| {
+        let (mut client, login) = world.client_until().await;
+        *engine.login.lock().unwrap() = Some(login);
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        let next = connection::one_command(&mut client.session, bytes).await.unwrap();
+        client.is_ended(next, command);
+        world.head().await.counts
+    };
+    let round = 2048;
+    assert_eq!(run("STORE 1:* +FLAGS.SILENT (\\Seen)").await.unseen, 9000 - round);
+    world.client().await.run("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
+    for (rounds, command) in (1..).zip(["EXPUNGE", "UID EXPUNGE 1:*", "CLOSE"]) {
+        assert_eq!(run(command).await.messages, 9000 - rounds * round, "{command}");
+    }
+}
+
+/// One that came with the end of the login was stored.
+#[tokio::test]
+async fn no_append_begins_after_the_end_of_the_login() {
+    let world = World::new(BUDGET, 1).await;
+    for command in ["APPEND INBOX {1+}\r\nx", "REPLACE 1 INBOX {1+}\r\nx"] {
+        let (mut client, login) = world.client_until().await;
+        login.send_replace(true);
+        let bytes = Bytes::from(format!("a {command}\r\n"));
+        let next = connection::one_command(&mut client.session, bytes).await.unwrap();
+        client.is_ended(next, command);
+    }
+    assert_eq!(world.head().await.uid_next.value(), 2);
 }

@@ -518,7 +518,7 @@ mod tests {
         let service = Arc::new(service());
         let password = Secret::new("correct horse".to_owned());
         let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-        service.delivery.mailboxes(ana.id).await.unwrap();
+        service.delivery.mailboxes(&ana).await.unwrap();
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let connection = Connection::new(Stream::over(server, address(40_000), address(143)));

@@ -104,7 +104,7 @@ async fn a_copy_whose_report_nobody_reads_holds_no_memory() {
     let service = Arc::new(service);
     let password = Secret::new("correct horse".to_owned());
     let ana = service.directory.add("ana@example.org", &password, NewAccount::default()).await.unwrap();
-    service.delivery.mailboxes(ana.id).await.unwrap();
+    service.delivery.mailboxes(&ana).await.unwrap();
     let inbox = service.store.list(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
     let (_trigger, shutdown) = Shutdown::new();
     let (mut client, server) = tokio::io::duplex(1 << 20);

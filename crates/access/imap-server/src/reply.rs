@@ -157,7 +157,7 @@ impl Failure {
 /// The reply for each error of the store: RFC 5530 and RFC 9051 §7.1 define the codes.
 fn of_store(error: &StoreError) -> Reply {
     let code = match error {
-        StoreError::NoMailbox(_) | StoreError::NoSuchName => Code::NonExistent,
+        StoreError::NoMailbox(_) | StoreError::NoSuchName | StoreError::AccountRemoved => Code::NonExistent,
         StoreError::NameTaken => Code::AlreadyExists,
         StoreError::Name(_) | StoreError::Refused(_) => Code::Cannot,
         StoreError::Keyword(KeywordError::NotAnAtom) => return Reply::bad(error.to_string()),
@@ -239,6 +239,7 @@ mod tests {
         for (error, kind, code) in [
             (StoreError::NoMailbox(MailboxId(id)), StatusKind::No, Some(Code::NonExistent)),
             (StoreError::NoSuchName, StatusKind::No, Some(Code::NonExistent)),
+            (StoreError::AccountRemoved, StatusKind::No, Some(Code::NonExistent)),
             (StoreError::NameTaken, StatusKind::No, Some(Code::AlreadyExists)),
             (StoreError::Name(NameError::Dots), StatusKind::No, Some(Code::Cannot)),
             (StoreError::Refused("no"), StatusKind::No, Some(Code::Cannot)),

@@ -21,16 +21,24 @@ pub(crate) fn service() -> ImapService {
 
 /// A service with this memory for incoming messages.
 pub(crate) fn service_with(budget: ByteBudget) -> ImapService {
-    service_on(budget, |delivery| delivery)
+    service_on(Arc::new(MemoryEngine::new()), budget, |delivery| delivery)
 }
 
 /// A service with this memory for summaries and copies.
 pub(crate) fn service_summarizing(budget: ByteBudget) -> ImapService {
-    service_on(ByteBudget::new(1 << 20), |delivery| delivery.with_summaries(budget))
+    service_summarizing_on(Arc::new(MemoryEngine::new()), budget)
 }
 
-fn service_on(budget: ByteBudget, with: impl FnOnce(Delivery) -> Delivery) -> ImapService {
-    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+/// The same on another engine.
+pub(crate) fn service_summarizing_on(engine: Arc<dyn Engine>, budget: ByteBudget) -> ImapService {
+    service_on(engine, ByteBudget::new(1 << 20), |delivery| delivery.with_summaries(budget))
+}
+
+fn service_on(
+    engine: Arc<dyn Engine>,
+    budget: ByteBudget,
+    with: impl FnOnce(Delivery) -> Delivery,
+) -> ImapService {
     let store = Store::new(Arc::clone(&engine), StoreOptions::default());
     let directory = Directory::with_policy(engine, Policy::cheap_for_tests()).unwrap();
     let delivery = with(Delivery::new(store, Arc::new(directory), DeliveryOptions::default()));

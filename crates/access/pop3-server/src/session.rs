@@ -94,8 +94,12 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A failure of the store, which goes to the log: its text may name paths.
+    /// A failure of the store, which goes to the log: its text may name paths. An account that was
+    /// removed during the login is no failure.
     pub fn of_store(error: &StoreError) -> Self {
+        if matches!(error, StoreError::AccountRemoved) {
+            return Self::Revoked;
+        }
         tracing::error!(%error, "POP3: the store cannot be used");
         Self::Store { temporary: error.is_temporary() }
     }
@@ -514,4 +518,16 @@ fn err(text: &str, out: &mut Vec<u8>) {
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removed_account_is_no_damage() {
+        assert_eq!(Refusal::of_store(&StoreError::AccountRemoved), Refusal::Revoked);
+        assert_eq!(Refusal::of_store(&StoreError::Busy), Refusal::Store { temporary: true });
+        assert_eq!(Refusal::of_store(&StoreError::NoSuchName), Refusal::Store { temporary: false });
+    }
 }

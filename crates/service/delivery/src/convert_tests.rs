@@ -170,7 +170,7 @@ async fn add_replacement(delivery: &Delivery, ana: &Account, uid: Uid) -> Bytes 
 #[tokio::test]
 async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     // The run had added the new message. The old one is there, too, and got a flag since.
@@ -188,7 +188,7 @@ async fn a_run_that_was_cut_off_between_adding_and_expunging_goes_on() {
 #[tokio::test]
 async fn a_message_that_was_added_and_expunged_is_added_again() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     let uids = [1, 2].map(|uid| Uid::new(uid).unwrap());
     append_as_before(&delivery, &mailbox, vec![]).await;
@@ -215,7 +215,7 @@ async fn the_old_message_stays_until_the_new_one_is_there() {
     let faulty = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
     let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
     let (delivery, ana) = delivery_on(Arc::clone(&faulty) as _, options).await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![Flag::Seen]).await;
     let keeping = Keeping { keeper: ana.id, owner: ana.id, mailbox: mailbox.id() };
@@ -237,7 +237,7 @@ async fn the_old_message_stays_until_the_new_one_is_there() {
 #[tokio::test]
 async fn a_run_to_another_format_finds_what_was_added() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     add_replacement(&delivery, &ana, Uid::MIN).await;
@@ -250,7 +250,7 @@ async fn a_run_to_another_format_finds_what_was_added() {
 #[tokio::test]
 async fn copies_within_a_folder_are_both_converted() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![Flag::Seen]).await;
     mailbox.copy_from(&mailbox, &NumSet::range(1, 1)).await.unwrap();
@@ -325,7 +325,7 @@ async fn an_original_that_is_converted_otherwise_now_becomes_a_new_message() {
 #[tokio::test]
 async fn a_new_message_has_the_annotations_of_the_old_one() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     let directory = delivery.directory();
@@ -369,7 +369,7 @@ async fn annotations_that_come_between_are_not_lost() {
     let faulty = Arc::new(FaultyDirectory::new(Arc::new(MemoryEngine::new())));
     let options = DeliveryOptions { message_len_max: 1 << 20, ..DeliveryOptions::default() };
     let (delivery, ana) = delivery_on(Arc::clone(&faulty) as _, options).await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let mailbox = open(&delivery, &ana, "INBOX").await;
     append_as_before(&delivery, &mailbox, vec![]).await;
     let keeping = Keeping { keeper: ana.id, owner: ana.id, mailbox: mailbox.id() };

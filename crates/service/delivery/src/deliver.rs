@@ -20,6 +20,7 @@ use crate::error::DeliveryError;
 use crate::long_work::{LongWork, Room, Turn, WorkFor};
 use crate::memory::{FINISHED_BYTES_DEFAULT, Reserves, SummaryMemory, is_long, one_share};
 use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
+use crate::renew::of_directory;
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
@@ -182,15 +183,29 @@ impl Delivery {
     }
 
     /// An account's mailboxes. An account without any first gets INBOX and the defaults: at its
-    /// first mail or its first login.
+    /// first mail or its first login. `AccountRemoved` if it was removed after its record was read.
     #[boxed]
-    pub async fn mailboxes(&self, account: AccountId) -> Result<Arc<MailboxList>, DeliveryError> {
+    pub async fn mailboxes(&self, account: &Account) -> Result<Arc<MailboxList>, DeliveryError> {
         static DEFAULTS: OnceLock<Vec<(MailboxName, SpecialUse)>> = OnceLock::new();
         let defaults = DEFAULTS.get_or_init(|| {
             let name = |(name, special): &(&str, SpecialUse)| Some((MailboxName::new(name).ok()?, *special));
             DEFAULT_MAILBOXES.iter().filter_map(name).collect()
         });
-        Ok(self.store.ensure_default_mailboxes(account, defaults).await?)
+        let list = self.store.list(account.id).await?;
+        if list.is_emptied() {
+            self.check_not_removed(account).await?;
+        }
+        Ok(self.store.with_default_mailboxes(list, defaults).await?)
+    }
+
+    /// An emptied list is that of a removed account, or it was damaged. The directory knows which.
+    #[boxed]
+    async fn check_not_removed(&self, account: &Account) -> Result<(), DeliveryError> {
+        match self.directory.account(&account.name).await.map_err(of_directory)? {
+            // A removed account may have a successor of the same name.
+            Some(now) if now.id == account.id => Ok(()),
+            _ => Err(StoreError::AccountRemoved.into()),
+        }
     }
 
     /// A message of the server itself, ready for a mailbox, without memory for its summary. What
@@ -368,7 +383,7 @@ impl Delivery {
         account: &Account,
         message: IncomingMessage,
     ) -> Result<Delivered, DeliveryError> {
-        let list = self.mailboxes(account.id).await?;
+        let list = self.mailboxes(account).await?;
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
         let body = message.body;
         let appended = self.append(account, &self.store.destination(inbox), vec![message]).await?;
@@ -432,7 +447,7 @@ impl Delivery {
         let more = Usage { bytes: octets, messages: 1 };
         self.quotas.objection(account, self.options.quota, more).await?;
         let Some(limit) = self.store.folder_messages_max(account.folder_limits.max) else { return Ok(()) };
-        let list = self.mailboxes(account.id).await?;
+        let list = self.mailboxes(account).await?;
         let inbox = list.find(&MailboxName::inbox()).ok_or(StoreError::NoSuchName)?.id;
         let heads = self.store.status(&[inbox]).await?;
         match heads.into_iter().flatten().any(|head| head.counts.messages >= limit) {

@@ -70,7 +70,7 @@ pub enum ErrorKind {
     TooLarge,
     /// Over the account's quota or the folder's limit; may succeed once its owner deletes mail.
     OverQuota,
-    /// The mailbox no longer exists.
+    /// The mailbox or the account no longer exists.
     NoMailbox,
     /// Storage is busy, full or unreachable; a retry may succeed.
     Unavailable,
@@ -93,7 +93,9 @@ impl DeliveryError {
                 StoreError::OverQuota
                 | StoreError::TooManyMailboxes { .. }
                 | StoreError::FolderFull { .. } => ErrorKind::OverQuota,
-                StoreError::NoMailbox(_) | StoreError::NoSuchName => ErrorKind::NoMailbox,
+                StoreError::NoMailbox(_) | StoreError::NoSuchName | StoreError::AccountRemoved => {
+                    ErrorKind::NoMailbox
+                }
                 StoreError::Busy
                 | StoreError::Full(_)
                 | StoreError::Unavailable(_)
@@ -142,6 +144,7 @@ mod tests {
             (DeliveryError::TooMuchAtOnce { limit: 1 }, ErrorKind::TooLarge),
             (StoreError::TooLarge { what: "octets", limit: 1 }.into(), ErrorKind::TooLarge),
             (StoreError::NoSuchName.into(), ErrorKind::NoMailbox),
+            (StoreError::AccountRemoved.into(), ErrorKind::NoMailbox),
             (StoreError::UidsExhausted.into(), ErrorKind::Refused),
             (StoreError::UidValiditiesExhausted.into(), ErrorKind::Refused),
         ];

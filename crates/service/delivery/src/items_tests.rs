@@ -212,7 +212,7 @@ async fn the_bytes_of_a_later_conversion_are_decided_at_delivery() {
     let sent = &mail()[1];
     let Ok(Outcome::Converted(mime)) = convert(sent) else { panic!("the sample is rich") };
     let (delivery, ana) = with(Precompute::FirstFetch, &[]).await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let inbox = open(&delivery, &ana, "INBOX").await;
     let limits = [mime.len() as u64, mime.len() as u64 - 1];
     let bodies = limits.map(|limit| unconverted(sent, limit).unwrap());
@@ -258,7 +258,7 @@ fn of_another_program(sent: &[u8]) -> Bytes {
 #[tokio::test]
 async fn a_dry_run_leaves_a_superseded_message_alone() {
     let (delivery, ana) = with(Precompute::FirstFetch, &[]).await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let inbox = open(&delivery, &ana, "INBOX").await;
     let (bytes, body) = (of_another_program(&mail()[1]), delivery.store().new_body_id());
     let message = IncomingMessage { bytes, summary: Bytes::new(), body, flags: vec![], date: 1, saved: None };

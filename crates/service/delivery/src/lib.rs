@@ -43,6 +43,8 @@ mod long_work;
 mod memory;
 mod prepared;
 mod quota;
+#[cfg(test)]
+mod removed_tests;
 mod renew;
 #[cfg(test)]
 mod renew_tests;

@@ -38,7 +38,7 @@ async fn an_account_that_keeps_originals_has_them_whatever_others_do() {
     let sent = Bytes::from(samples::mail(&samples::note()));
     let message = delivery.incoming(sent.clone(), vec![], None).await.unwrap();
     for account in [&ana, &ben] {
-        delivery.mailboxes(account.id).await.unwrap();
+        delivery.mailboxes(account).await.unwrap();
         let mailbox = open(&delivery, account, "INBOX").await;
         mailbox.destination().append(vec![message.clone()]).await.unwrap();
     }
@@ -125,7 +125,7 @@ async fn ben_gets_it_meanwhile(gets: impl FnOnce(Delivery, Account, Account) -> 
     let (delivery, ana) = delivery_on(Arc::clone(&engine) as _, options).await;
     let ben = add(&delivery, "ben@example.org").await;
     for account in [&ana, &ben] {
-        delivery.mailboxes(account.id).await.unwrap();
+        delivery.mailboxes(account).await.unwrap();
     }
     append(&delivery, &ana).await;
     let before = content(&delivery, &ana, "INBOX").await;
@@ -175,7 +175,7 @@ async fn a_message_received_meanwhile_has_its_original() {
     let (delivery, ana) = delivery().await;
     let ben = add(&delivery, "ben@example.org").await;
     for account in [&ana, &ben] {
-        delivery.mailboxes(account.id).await.unwrap();
+        delivery.mailboxes(account).await.unwrap();
     }
     append(&delivery, &ana).await;
     let lossy = ConvertOptions { loss: LossPolicy::Allow, ..to(Format::Mime) };
@@ -209,7 +209,7 @@ async fn a_body_of_two_accounts_is_removed_with_its_last_message() {
         let mut recipients = Vec::new();
         for account in &both {
             delivery.directory().set(&account.name, mime).await.unwrap();
-            delivery.mailboxes(account.id).await.unwrap();
+            delivery.mailboxes(account).await.unwrap();
             recipients.push(delivery.resolve(&account.name).await.unwrap());
         }
         let sent = Bytes::from(samples::mail(&samples::note()));

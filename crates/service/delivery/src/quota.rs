@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(delivery.usage(ana.id).await.unwrap().messages, 1);
         assert!(engine.readings.load(Ordering::Relaxed) > READINGS_MAX);
         // The mailboxes were created, and the last one after the reading.
-        while delivery.mailboxes(ana.id).await.unwrap().find(&MailboxName::new("m8").unwrap()).is_none() {
+        while delivery.mailboxes(&ana).await.unwrap().find(&MailboxName::new("m8").unwrap()).is_none() {
             tokio::task::yield_now().await;
         }
     }
@@ -516,7 +516,7 @@ mod tests {
     async fn a_dropped_append_keeps_its_reservation_until_it_is_stored() {
         let engine = Paused::new();
         let (delivery, ana) = with_limit(&engine, 1).await;
-        let list = delivery.mailboxes(ana.id).await.unwrap();
+        let list = delivery.mailboxes(&ana).await.unwrap();
         let inbox = delivery.store().destination(list.find(&MailboxName::inbox()).unwrap().id);
         let mut incoming = Vec::new();
         for text in ["one", "two"] {

@@ -213,7 +213,7 @@ async fn bare(store: &Store, mailbox: MailboxId) -> Result<Vec<(Uid, BodyId)>, S
     Ok(bare)
 }
 
-fn of_directory(error: DirectoryError) -> DeliveryError {
+pub(crate) fn of_directory(error: DirectoryError) -> DeliveryError {
     match error {
         DirectoryError::Store(error) => error.into(),
         error => DeliveryError::Interrupted(error.to_string()),

@@ -68,7 +68,7 @@ fn options() -> DeliveryOptions {
 /// An account on this engine, and its INBOX.
 async fn inbox_on(engine: Arc<dyn Engine>, options: DeliveryOptions) -> (Delivery, Account, Arc<Mailbox>) {
     let (delivery, ana) = delivery_on(engine, options).await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let inbox = open(&delivery, &ana, "INBOX").await;
     (delivery, ana, inbox)
 }

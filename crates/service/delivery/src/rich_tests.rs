@@ -257,7 +257,7 @@ async fn a_conversion_that_gives_other_bytes_is_never_shown() {
     let (delivery, ana) = delivery().await;
     let rich = samples::mail(&samples::note());
     let stored = FormHeader { form: Form::Rich, served_len: 7, digest: [0; 8] }.before(&rich);
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let future = FormHeader { form: Form::Unknown(9), served_len: 7, digest: [0; 8] }.before(&rich);
     let inbox = open(&delivery, &ana, "INBOX").await;
     for (bytes, is_superseded) in [(stored, true), (future, false)] {

@@ -140,13 +140,13 @@ async fn hundreds_of_recipients_and_deliveries_at_once() {
 #[tokio::test]
 async fn the_default_mailboxes_are_made_once() {
     let (delivery, ana) = delivery().await;
-    let list = delivery.mailboxes(ana.id).await.unwrap();
+    let list = delivery.mailboxes(&ana).await.unwrap();
     let names: Vec<_> = list.entries.iter().map(|e| e.name.to_string()).collect();
     assert_eq!(names, ["Archive", "Drafts", "INBOX", "Junk", "Sent", "Trash"]);
     assert_eq!(list.entries.iter().filter(|e| e.special_use.is_some()).count(), 5);
     // Messages that a user deletes stay deleted.
     delivery.store().delete(ana.id, &MailboxName::new("Junk").unwrap()).await.unwrap();
-    assert_eq!(delivery.mailboxes(ana.id).await.unwrap().entries.len(), 5);
+    assert_eq!(delivery.mailboxes(&ana).await.unwrap().entries.len(), 5);
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn side_by_side_as_many_are_taken_as_fit_and_no_more() {
             (DeliveryOptions::default(), messages),
         ] {
             let (delivery, ana) = delivery_with(options).await;
-            delivery.mailboxes(ana.id).await.unwrap();
+            delivery.mailboxes(&ana).await.unwrap();
             let ana = delivery.directory().set(&ana.name, change).await.unwrap();
             assert_eq!(append_side_by_side(&delivery, &ana, 20).await, 10, "round {round}");
             assert_eq!(delivery.usage(ana.id).await.unwrap().messages, 10);
@@ -232,7 +232,7 @@ async fn a_large_message_is_summarised_elsewhere_and_taken_alike() {
     large.resize(900_000, b'x');
     let incoming: IncomingMessage =
         delivery.incoming(Bytes::from(large.clone()), vec![Flag::Seen], Some(7)).await.unwrap();
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let sent = open(&delivery, &ana, "Sent").await;
     delivery.append(&ana, &sent.destination(), vec![incoming]).await.unwrap();
     let content = content(&delivery, &ana, "Sent").await;
@@ -393,7 +393,7 @@ async fn fill(delivery: &Delivery, account: &Account, mailbox: &str) {
 async fn exported_mail_is_imported_unchanged() {
     for format in [MailFormat::Mbox, MailFormat::Maildir] {
         let (delivery, ana) = delivery().await;
-        delivery.mailboxes(ana.id).await.unwrap();
+        delivery.mailboxes(&ana).await.unwrap();
         let deep = MailboxName::new("Archive/2024/\u{dc}ber.alles").unwrap();
         delivery.store().create(ana.id, &deep, None).await.unwrap();
         fill(&delivery, &ana, "INBOX").await;
@@ -422,7 +422,7 @@ async fn exported_mail_is_imported_unchanged() {
 #[tokio::test]
 async fn no_export_follows_a_link() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let plant = |name: &str| std::os::unix::fs::symlink(elsewhere.path(), dir.path().join(name)).unwrap();
     ["INBOX", "all", "one"].into_iter().for_each(plant);
@@ -442,7 +442,7 @@ async fn no_export_follows_a_link() {
 #[tokio::test]
 async fn one_mailbox_to_one_file_and_back_below_a_name() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     fill(&delivery, &ana, "Sent").await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("sent.mbox");
@@ -570,7 +570,7 @@ async fn more_keywords_than_fit_do_not_stop_an_import() {
 #[tokio::test]
 async fn exports_go_on_while_flags_change() {
     let (delivery, ana) = delivery().await;
-    delivery.mailboxes(ana.id).await.unwrap();
+    delivery.mailboxes(&ana).await.unwrap();
     fill(&delivery, &ana, "INBOX").await;
     let inbox = open(&delivery, &ana, "INBOX").await;
     let view = inbox.view();

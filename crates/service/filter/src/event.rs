@@ -117,7 +117,7 @@ impl Filter {
         let script = scripts.active.clone();
         let script = script.map_err(|error| NotRun::Script(format!("script {name:?}: {error}")))?;
         let mailbox = self.delivery.store().open(event.mailbox).await?;
-        let list = self.delivery.mailboxes(account.id).await?;
+        let list = self.delivery.mailboxes(&account).await?;
         let entry = list.entries.iter().find(|entry| entry.id == event.mailbox);
         let shown = entry.map(|entry| entry.name.to_string()).unwrap_or_default();
         let recipient = Recipient { account: Arc::new(account), address, detail: None };
@@ -157,7 +157,7 @@ impl Filter {
         let whose = WorkFor::account(recipient.account.id);
         let message = NewMessage { bytes: text.clone(), flags: flags(&seen.flags), date: Some(seen.date) };
         let (message, _held) = self.delivery.incoming_held(whose, message, SummaryMemory::Counted).await?;
-        let list = self.delivery.mailboxes(recipient.account.id).await?;
+        let list = self.delivery.mailboxes(&recipient.account).await?;
         let from = recipient.account.name.as_str();
         let needs = needs_of(&text).await;
         let chain = Chain::stored(needs).counted(sends).submitted_by(Some(&user.name));
@@ -311,7 +311,7 @@ mod tests {
     #[tokio::test]
     async fn the_state_of_an_event_is_small() {
         let (filter, ana) = filter().await;
-        let mailbox = filter.delivery.mailboxes(ana.id).await.unwrap().entries[0].id;
+        let mailbox = filter.delivery.mailboxes(&ana).await.unwrap().entries[0].id;
         let uids = NumSet::range(1, 1);
         let (owner, user, uids) = (&ana, &ana, &uids);
         let event = Event { owner, user, mailbox, cause: Cause::Append, uids, flags: &[] };
@@ -328,7 +328,7 @@ mod tests {
         let (delivery, directory) = (&filter.delivery, filter.delivery.directory());
         let script = "require \"imap4flags\"; addflag \"\\\\Flagged\"; keep;";
         directory.scripts().put(&ana, "mark", script).await.unwrap();
-        let list = delivery.mailboxes(ana.id).await.unwrap();
+        let list = delivery.mailboxes(&ana).await.unwrap();
         let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
         let entry = [(SCRIPT_ENTRY, Some(Bytes::from_static(b"mark")))];
         directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &entry).await.unwrap();
@@ -369,7 +369,7 @@ mod tests {
         let script =
             format!("require \"editheader\"; addheader \"X-Long\" \"{}\"; keep;", "x".repeat(60_000));
         directory.scripts().put(&ana, "long", &script).await.unwrap();
-        let mailbox = delivery.mailboxes(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+        let mailbox = delivery.mailboxes(&ana).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
         let entry = [(SCRIPT_ENTRY, Some(Bytes::from_static(b"long")))];
         directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &entry).await.unwrap();
         let text = Bytes::from_static(b"Subject: a\r\n\r\nb\r\n");

@@ -360,7 +360,7 @@ impl Filter {
         mail: Mail<'_>,
         all_reasons_left: &Mutex<usize>,
     ) -> Vec<Served> {
-        let list = match self.delivery.mailboxes(group.account.id).await {
+        let list = match self.delivery.mailboxes(group.account).await {
             Ok(list) => list,
             Err(error) => {
                 return group.members.iter().map(|_| Served::Failed(error.clone())).collect();

@@ -468,7 +468,7 @@ impl Filter {
                 "a script refuses a message, but its sender cannot get a report: the message is kept"
             ),
         }
-        let list = self.delivery.mailboxes(account.id).await?;
+        let list = self.delivery.mailboxes(account).await?;
         Filing::new(&self.delivery, account, list, mail).keep_as_it_came().await?;
         reports.kept.insert(account.id);
         Ok(Some(Success::Delivered))

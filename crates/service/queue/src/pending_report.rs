@@ -167,7 +167,7 @@ impl Queue {
 
     /// Moves a message to the INBOX of an account: in one commit where the engine can do that.
     async fn move_row(&self, row: ItemId, account: &Account) -> Result<(), QueueError> {
-        let list = self.delivery().mailboxes(account.id).await?;
+        let list = self.delivery().mailboxes(account).await?;
         let inbox = MailboxName::inbox();
         let inbox = list.find(&inbox).ok_or(StoreError::NoSuchName)?.id;
         let target = self.delivery().store().destination(inbox);

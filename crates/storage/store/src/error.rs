@@ -15,6 +15,9 @@ pub enum StoreError {
     /// No mailbox with that name in this account.
     #[error("no mailbox of that name")]
     NoSuchName,
+    /// The account was removed, so no mailbox is created in it.
+    #[error("the account was removed")]
+    AccountRemoved,
     /// The name is taken.
     #[error("a mailbox of that name exists already")]
     NameTaken,

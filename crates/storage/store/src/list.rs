@@ -77,6 +77,12 @@ impl MailboxList {
         }
     }
 
+    /// Whether the list had mailboxes and has none now. No client can delete INBOX (RFC 9051
+    /// §6.3.5). So the account was removed, or a rebuild of an index lost commits of the list.
+    pub fn is_emptied(&self) -> bool {
+        self.version != ModSeq::ZERO && self.entries.is_empty()
+    }
+
     /// The entry of a name.
     pub fn find(&self, name: &MailboxName) -> Option<&MailboxEntry> {
         self.entries.binary_search_by(|e| e.name.cmp(name)).ok().and_then(|i| self.entries.get(i))

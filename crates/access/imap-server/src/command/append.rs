@@ -23,6 +23,7 @@ use super::urlauth::UrlSource;
 use crate::annotate;
 use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
+use crate::begun::{Begun, reporting_after};
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
@@ -50,8 +51,9 @@ pub(super) async fn run(
     let Session { service, wire, login, selected, notify, .. } = session;
     let (service, user) = (&**service, logged_in(login.as_deref())?);
     let source = UrlSource::of(service, user, selected.as_ref());
-    let reports = service.reports(tag);
-    let stored = wire.reporting(reports, Box::pin(Stored::of(source, &found, messages))).await?;
+    let (reports, begun) = (service.reports(tag), Begun::of(wire));
+    let storing = Box::pin(Stored::of((source, &begun), &found, messages));
+    let stored = reporting_after(wire, reports, &begun, storing).await??;
     carry::warn(stored.written, wire);
     let touched = seen::warn(stored.noted, wire);
     let (uids, mailbox) = (&stored.uids, found.entry.id);
@@ -85,7 +87,7 @@ struct Stored<'s> {
 impl<'s> Stored<'s> {
     /// Stores all of them, or none. Boxed: those who wait for it would move it many times.
     async fn of(
-        source: UrlSource<'s>,
+        (source, begun): (UrlSource<'s>, &Begun),
         found: &ExistingMailbox,
         messages: Vec<AppendMessage>,
     ) -> Result<Box<Self>, Failure> {
@@ -114,6 +116,7 @@ impl<'s> Stored<'s> {
         if has_values {
             Box::pin(reader.check_new(&values)).await?;
         }
+        begun.begin()?;
         let appended = service.delivery.append(&owner, &target, incoming).await.map_err(Failure::from);
         let appended = appended.map_err(|failure| without_usage(failure.try_create(), *rights))?;
         let uids: NumSet = appended.uids.iter().map(|uid| uid.value()).collect();

@@ -3,7 +3,8 @@
 //! A commit takes memory for each of its messages ([`crate::copies`]). A command with more
 //! messages than its memory allows is made in rounds, each a commit of its own. RFC 9051 has no
 //! rule that a STORE or an EXPUNGE is done as a whole. If a later round fails, the command fails.
-//! The session reports what the earlier rounds have changed, as any other change.
+//! The session reports what the earlier rounds have changed, as any other change. No round begins
+//! after the end of the login.
 
 use posthaste_imap_codec::Tag;
 use posthaste_mail_model::NumSet;
@@ -29,15 +30,15 @@ pub(super) async fn store_flags(
     let (service, account, messages) = (ctx.service, ctx.login.id, order.uids.count());
     let reports = service.reports(tag);
     let (wire, selected) = (&mut *ctx.wire, &mut *ctx.selected);
+    let begun = Begun::of(wire);
     if messages <= CHANGED_FREE {
+        begun.begin()?;
         return wire.reporting(reports, seen::store_flags(service, selected, order)).await;
     }
-    let begun = Begun::default();
     let storing = Box::pin(async {
         let held = service.reserve_to_change(account, messages).await?;
-        begun.set();
         let order = FlagOrder { held: Some(held), ..order };
-        flags_in_rounds(service, selected, order).await
+        flags_in_rounds((service, &begun), selected, order).await
     });
     // Boxed: few changes have so many messages that they come here.
     Box::pin(reporting_after(wire, reports, &begun, storing)).await?
@@ -45,7 +46,7 @@ pub(super) async fn store_flags(
 
 /// Changes flags, in rounds of as many messages as one commit may take.
 async fn flags_in_rounds(
-    service: &ImapService,
+    (service, begun): (&ImapService, &Begun),
     selected: &mut Selected,
     order: FlagOrder<'_>,
 ) -> Result<FlagsStored, Failure> {
@@ -54,6 +55,7 @@ async fn flags_in_rounds(
     let (modified, changed, modseq) = (NumSet::new(), NumSet::new(), view.modseq());
     let mut all = FlagsStored { modified, changed, modseq, view };
     for round in uids.slices(service.changed_max()) {
+        begun.begin()?;
         let order = FlagOrder { uids: &round, change, flags, unchanged_since, held: held.clone() };
         let stored = seen::store_flags(service, selected, order).await?;
         // The UIDs of a round are above those of the rounds before.
@@ -78,16 +80,15 @@ pub(super) async fn expunge(
     only: Option<&NumSet>,
 ) -> Result<Expunged, Failure> {
     let (service, account, messages) = (reader.service, reader.login, mailbox.deleted_at_most(only));
-    let reports = service.reports(tag);
+    let (reports, begun) = (service.reports(tag), Begun::of(wire));
     if messages <= CHANGED_FREE {
-        return wire.reporting(reports, expunge_in_rounds((reader, mailbox), only, CHANGED_FREE)).await;
+        let expunging = expunge_in_rounds((reader, mailbox), &begun, only, CHANGED_FREE);
+        return wire.reporting(reports, expunging).await;
     }
-    let begun = Begun::default();
     let expunging = Box::pin(async {
         let held = service.reserve_to_change(account, messages).await?;
-        begun.set();
         let mailbox = mailbox.with_permit(Some(held));
-        expunge_in_rounds((reader, &mailbox), only, messages.min(service.changed_max())).await
+        expunge_in_rounds((reader, &mailbox), &begun, only, messages.min(service.changed_max())).await
     });
     // Boxed: few EXPUNGEs have so many messages that they come here.
     Box::pin(reporting_after(wire, reports, &begun, expunging)).await?
@@ -97,11 +98,13 @@ pub(super) async fn expunge(
 /// meanwhile.
 async fn expunge_in_rounds(
     (reader, mailbox): (AnnotationReader<'_>, &Mailbox),
+    begun: &Begun,
     only: Option<&NumSet>,
     most: u64,
 ) -> Result<Expunged, Failure> {
     let mut before: Vec<(u32, u32)> = Vec::new();
     loop {
+        begun.begin()?;
         let expunged = mailbox.expunge_at_most(only, most).await?;
         if !expunged.uids.is_empty() {
             // Boxed: all sessions would hold its state.

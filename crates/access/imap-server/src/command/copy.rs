@@ -44,7 +44,7 @@ pub(super) async fn copy(
         let lowest = newest(&uids, limit).first().and_then(Uid::new);
         MessageLimit::refuse(limit, uids.count(), lowest)?;
     }
-    let (begun, selected) = (Begun::default(), &*ctx.selected);
+    let (begun, selected) = (Begun::of(ctx.wire), &*ctx.selected);
     let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
     let change: StoreCall<Copied> = |source, uids, target| target.copy_from(source, uids);
     let copying = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Copy, change);
@@ -81,7 +81,7 @@ pub(super) async fn move_(
     ctx.limit_uids(&mut uids);
     bounded(ctx, &uids)?;
     let uids = Arc::new(uids);
-    let (begun, selected) = (Begun::default(), &*ctx.selected);
+    let (begun, selected) = (Begun::of(ctx.wire), &*ctx.selected);
     let from = CopySource { service: ctx.service, login: ctx.login, selected, begun: &begun };
     let change: StoreCall<Moved> = |source, uids, target| source.move_to(uids, target);
     let moving = carry_out(from, (&uids, set.numbering()), &to, CopyOrMove::Move, change);
@@ -185,7 +185,7 @@ async fn ready<'s>(
     let CopySource { service, login, selected, begun } = from;
     let threads = Threads { service, account: login.id };
     let held = Box::pin(service.reserve_to_copy(login.id, uids.count())).await?;
-    begun.set();
+    begun.begin()?;
     let usage = Box::pin(usage_if_all_there((selected, threads), uids, numbering)).await?;
     let from_owner = selected.owner.as_ref().map_or(login.id, |owner| owner.id);
     let reserved = match way {

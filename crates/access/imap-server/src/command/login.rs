@@ -50,7 +50,7 @@ pub(super) async fn accept(session: &mut Session, login: Login) -> Result<Reply,
             Reply::no(Code::Limit, "Your account has too many connections, close some of them").into()
         );
     };
-    session.service.delivery.mailboxes(account.id).await?;
+    session.service.delivery.mailboxes(account).await?;
     session.wire.set_login_within(None);
     session.source().succeeded(&login);
     let lease = session.service.directory.lease(&login);

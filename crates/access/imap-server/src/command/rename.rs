@@ -39,13 +39,13 @@ pub(super) async fn run(
     let finding = Box::pin(ends(asker, from, (from_name, to_name)));
     let (source, target, before) = session.wire.reporting(reports, finding).await?;
     let (owner, above) = (source.owner, target.name.parent());
-    let begun = Begun::default();
+    let begun = Begun::of(&session.wire);
     let renaming = async {
         let room = match source.name.is_inbox() {
             true => Some(room_for_inbox(asker, &before).await?),
             false => None,
         };
-        begun.set();
+        begun.begin()?;
         rename(asker, (&source, &target), room).await
     };
     let (moved, id) = Box::pin(reporting_after(&mut session.wire, reports, &begun, renaming)).await??;

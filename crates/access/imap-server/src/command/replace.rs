@@ -5,13 +5,14 @@
 
 use std::sync::Arc;
 
-use posthaste_delivery::{Prepared, Usage};
+use posthaste_delivery::{Prepared, SummariesHeld, Usage};
 use posthaste_directory::Reading;
 use posthaste_filter::Cause;
 use posthaste_imap_codec::command::AppendMessage;
 use posthaste_imap_codec::response::Code;
 use posthaste_imap_codec::{MailboxArg, MessageSet, Numbering, Tag, UidRanges};
 use posthaste_mail_model::{AccountId, ModSeq, NumSet, Uid};
+use posthaste_store::IncomingMessage;
 
 use super::append::{annotations_of, done_without, is_empty, whole};
 use super::catenate::Assembly;
@@ -19,6 +20,7 @@ use super::copy::{CopyTarget, happened, keep_beside, not_copied, reserve_quota, 
 use super::expunge::forget;
 use super::urlauth::UrlSource;
 use crate::annotate::reader::AnnotationReader;
+use crate::begun::{Begun, reporting_after};
 use crate::own::Own;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted, shows_uids, without_usage};
@@ -48,10 +50,8 @@ pub(super) async fn run(
     message.flags = permitted(message.flags, rights);
     let reading = reading.filter(|_| seen::take_out(&mut message.flags));
     // The memory of the assembly is held until the message is stored.
-    let mut assembly = Assembly::new();
-    let Prepared { messages, held } = prepared(session, tag, &mut assembly, message).await?;
-    let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
-    let new = messages.into_iter().next().ok_or_else(missing)?;
+    let (mut assembly, begun) = (Assembly::new(), Begun::of(&session.wire));
+    let (new, held) = prepared(session, &begun, tag, &mut assembly, message).await?;
     let mut ctx = session.ctx()?;
     let more = growth(&ctx, uid, owner.id, new.bytes.len() as u64);
     // An account that is over its quota may still make a message smaller.
@@ -64,6 +64,7 @@ pub(super) async fn run(
     let reader =
         AnnotationReader { service: ctx.service, login: ctx.login.id, owner: owner.id, mailbox: target.id() };
     Box::pin(reader.check_new(std::slice::from_ref(&values))).await?;
+    begun.begin()?;
     let replacing = Box::pin(ctx.selected.mailbox.replace(uid, &storing, new));
     let replaced = ctx.wire.reporting(ctx.service.reports(tag), replacing).await;
     let replaced = replaced.map_err(|error| without_usage(not_copied(&target, error), rights))?;
@@ -95,21 +96,25 @@ pub(super) async fn run(
     Ok(reply)
 }
 
-/// The new message, parsed.
+/// The new message, parsed, and the memory of its summary.
 async fn prepared(
     session: &mut Session,
+    begun: &Begun,
     tag: &Tag,
     assembly: &mut Assembly,
     message: AppendMessage,
-) -> Result<Prepared, Failure> {
+) -> Result<(IncomingMessage, SummariesHeld), Failure> {
     let reports = session.service.reports(tag);
     let account = logged_in(session.login.as_deref())?;
     let source = UrlSource::of(&session.service, account, session.selected.as_ref());
     let preparing = async {
         let new = vec![whole(source, assembly, message).await?];
-        Ok(source.service.delivery.incoming_all(account.id, new).await?)
+        Ok::<_, Failure>(source.service.delivery.incoming_all(account.id, new).await?)
     };
-    session.wire.reporting(reports, Box::pin(preparing)).await
+    let preparing = reporting_after(&mut session.wire, reports, begun, Box::pin(preparing));
+    let Prepared { messages, held } = preparing.await??;
+    let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
+    Ok((messages.into_iter().next().ok_or_else(missing)?, held))
 }
 
 /// Writes the user's `\Seen` flag in a mailbox of another account.

@@ -58,7 +58,7 @@ pub(super) async fn run(
     let reader = reader_of(ctx.service, ctx.login.id, ctx.selected);
     let values = annotate::reader::new_values(changes);
     let mailbox = Arc::clone(&ctx.selected.mailbox);
-    let begun = Begun::default();
+    let begun = Begun::of(ctx.wire);
     let writing = Box::pin(async {
         // Before it holds memory: summaries that are made here take memory of the same budget.
         check_parts(reader, &uids, parts).await?;
@@ -67,7 +67,7 @@ pub(super) async fn run(
             true => Some(reader.service.reserve_to_change(reader.login, uids.count()).await?),
             false => None,
         };
-        begun.set();
+        begun.begin()?;
         let mailbox = mailbox.with_permit(held);
         Changed::of((reader, &mailbox), &uids, unchanged_since, &values).await
     });

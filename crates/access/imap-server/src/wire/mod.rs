@@ -57,7 +57,7 @@ pub(crate) struct Wire {
     clock: Clock,
     is_compressed: bool,
     /// The end of the login, while there is one.
-    login_end: LoginEnd,
+    pub(crate) login_end: LoginEnd,
     /// The bytes that were read and not yet consumed.
     input: BytesMut,
     /// Splits the input into commands.

@@ -257,7 +257,7 @@ impl Server {
             let account = self.directory.add(name, &password, new).await.expect("an account");
             let service =
                 Delivery::new(self.store.clone(), Arc::clone(&self.directory), DeliveryOptions::default());
-            service.mailboxes(account.id).await.expect("mailboxes");
+            service.mailboxes(&account).await.expect("mailboxes");
         });
     }
 

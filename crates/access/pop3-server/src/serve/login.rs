@@ -123,7 +123,7 @@ impl Driver {
     }
 
     async fn open(&mut self, account: &Account) -> Result<Maildrop, StoreError> {
-        let list = self.service.delivery.mailboxes(account.id).await.map_err(|error| match error {
+        let list = self.service.delivery.mailboxes(account).await.map_err(|error| match error {
             DeliveryError::Store(error) => error,
             other => StoreError::Unavailable(other.to_string()),
         })?;

@@ -116,7 +116,7 @@ impl Server {
     /// The INBOX, as IMAP has it.
     pub async fn inbox(&self) -> Arc<Mailbox> {
         let account = self.delivery.directory().account(USER).await.unwrap().unwrap();
-        let list = self.delivery.mailboxes(account.id).await.unwrap();
+        let list = self.delivery.mailboxes(&account).await.unwrap();
         self.delivery.store().open(list.find(&MailboxName::inbox()).unwrap().id).await.unwrap()
     }
 

@@ -24,13 +24,14 @@ const NOT_QUEUED: &str = "the message cannot be queued for recipients that did n
 
 impl Driver {
     /// Once the sink has begun, nothing interrupts it. The client gets the outcome, or, if it has
-    /// left, sends the message again.
+    /// left, sends the message again. `None` if the login ended while the message was checked:
+    /// nobody gets it.
     pub(super) async fn deliver(
         &mut self,
         id: &str,
         incoming: Incoming,
         mut transaction: Transaction,
-    ) -> Result<Vec<Reply>, NetError> {
+    ) -> Result<Option<Vec<Reply>>, NetError> {
         // The message's share of the budget is held until the sink is done with it.
         let trace_len = incoming.header_len();
         let (message, permit) = incoming.finish();
@@ -38,8 +39,11 @@ impl Driver {
         let Transaction { from, recipients, .. } = &mut transaction;
         let verified = match self.checked(id, (message, trace_len), from, recipients).await {
             Ok(verified) => verified,
-            Err(refusal) => return Ok(self.session.refused(count, refusal)),
+            Err(refusal) => return Ok(Some(self.session.refused(count, refusal))),
         };
+        if self.is_revoked() {
+            return Ok(None);
+        }
         // It ends when the replies are sent. Until here the connection may be closed for a
         // newcomer: a verification waits for name servers that strangers choose.
         self.connection.work_begins()?;
@@ -47,7 +51,7 @@ impl Driver {
         let (whole, len) = (verified.message.clone(), verified.message.len());
         let replies = self.deliver_checked(id, verified, transaction, count).await;
         free((whole, permit), len);
-        Ok(replies)
+        Ok(Some(replies))
     }
 
     /// The replies to the client: `count` of them if the message is refused.

@@ -361,14 +361,12 @@ impl Driver {
         incoming.reserve_for_envelope(self.session.envelope_bytes(), &self.service.budget).await;
         incoming.complete();
         let Some(transaction) = self.session.message_received() else { return Ok(Next::End) };
-        if self.is_revoked() {
-            self.say(&closing((4, 7, 0), REVOKED));
-            return Ok(Next::End);
-        }
         let replies = match incoming.refusal() {
-            Some(refusal) => self.session.refused(transaction.recipients.len(), refusal),
+            _ if self.is_revoked() => None,
+            Some(refusal) => Some(self.session.refused(transaction.recipients.len(), refusal)),
             None => self.deliver(&id, incoming, transaction).await?,
         };
+        let Some(replies) = replies else { return Ok(self.end(&closing((4, 7, 0), REVOKED))) };
         for reply in &replies {
             self.say(reply);
         }

@@ -24,7 +24,7 @@ async fn draft(server: &Server, name: &str, ends: &[&str]) -> Vec<String> {
 async fn draft_of(server: &Server, name: &str, text: Bytes, ends: &[&str]) -> Vec<String> {
     let delivery = &server.delivery;
     let account = delivery.directory().account(name).await.unwrap().unwrap();
-    let list = delivery.mailboxes(account.id).await.unwrap();
+    let list = delivery.mailboxes(&account).await.unwrap();
     let drafts = list.find(&MailboxName::new("Drafts").unwrap()).unwrap().id;
     let message = delivery.incoming(text, Vec::new(), None).await.unwrap();
     delivery.append(&account, &delivery.store().destination(drafts), vec![message]).await.unwrap();

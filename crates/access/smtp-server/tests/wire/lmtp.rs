@@ -342,3 +342,48 @@ async fn a_header_of_too_many_fields_is_refused() {
     client.send(format!("{}\r\nHi\r\n.\r\n", "a:\r\n".repeat(10_000)).as_bytes()).await;
     client.play("S: 250 2.0.0 Delivered, id …\nS: 250 2.0.0 Delivered, id …").await;
 }
+
+/// It was taken, and was in a new INBOX of an account that no longer existed. Ben had no mailbox
+/// before.
+#[tokio::test]
+async fn mail_is_refused_for_accounts_that_are_removed_after_rcpt() {
+    let server = Setup::new(Role::Lmtp).start().await;
+    let (directory, store) = (server.delivery.directory(), server.delivery.store());
+    let password = Secret::new("correct horse".to_owned());
+    directory.add("cy@example.org", &password, NewAccount::default()).await.unwrap();
+    assert!(server.inbox("ana@example.org").await.is_empty());
+    let mut client = greeted(&server).await;
+    client
+        .play(
+            "C: MAIL FROM:<>
+             C: RCPT TO:<ana@example.org>
+             C: RCPT TO:<cy@example.org>
+             C: RCPT TO:<ben@example.org>
+             C: DATA
+             S: 250 2.1.0 …
+             S: 250 2.1.5 …
+             S: 250 2.1.5 …
+             S: 250 2.1.5 …
+             S: 354 …",
+        )
+        .await;
+    let mut removed = Vec::new();
+    for name in ["ana@example.org", "ben@example.org"] {
+        let account = directory.remove(name).await.unwrap();
+        store.remove_account(account.id).await.unwrap();
+        removed.push(account.id);
+    }
+    client
+        .play(
+            "C: hello
+             C: .
+             S: 550 5.2.1 The mailbox takes no mail
+             S: 250 2.0.0 Delivered, id …
+             S: 550 5.2.1 The mailbox takes no mail",
+        )
+        .await;
+    assert_eq!(server.only_message("cy@example.org").await.1, "hello\r\n");
+    for account in removed {
+        assert!(store.list(account).await.unwrap().entries.is_empty());
+    }
+}

@@ -1,9 +1,18 @@
 //! Submission (RFC 6409) and SMTP from other hosts.
 
-use posthaste_net::Mode;
-use posthaste_smtp_server::{Role, SenderRule};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::talk::{ANA, Setup};
+use async_trait::async_trait;
+use bytes::Bytes;
+use posthaste_delivery::{Delivery, ResolveError};
+use posthaste_directory::{AccountChange, Client, Directory, Service, Target};
+use posthaste_filter::{Delivered, Envelope};
+use posthaste_mail_model::Secret;
+use posthaste_net::Mode;
+use posthaste_smtp_server::{MailSink, Role, SenderRule};
+
+use crate::talk::{ANA, PASSWORD, Setup};
 
 #[tokio::test]
 async fn a_user_sends_from_an_address_of_her_own() {
@@ -181,4 +190,53 @@ async fn other_hosts_bring_mail_for_our_users_only() {
         .await;
     let (head, _) = server.only_message("ana@example.org").await;
     assert!(head.contains(" with SMTP id "), "{head}");
+}
+
+/// Disables ana's account while it looks up the alias, which only the message names.
+struct Disabling(Delivery);
+
+#[async_trait]
+impl MailSink for Disabling {
+    async fn resolve(&self, address: &str) -> Result<Target, ResolveError> {
+        let found = self.0.resolve(address).await.map(Target::Account);
+        if address == "info@example.org" {
+            disable_ana(self.0.directory()).await;
+        }
+        found
+    }
+
+    async fn deliver(&self, message: Bytes, envelope: Envelope<'_>, recipients: &[Target]) -> Vec<Delivered> {
+        MailSink::deliver(&self.0, message, envelope, recipients).await
+    }
+
+    fn message_len_max(&self) -> u64 {
+        MailSink::message_len_max(&self.0)
+    }
+}
+
+/// Disables the account, and returns once its sessions have to end.
+async fn disable_ana(directory: &Directory) {
+    let client = Client { address: [127, 0, 0, 1].into(), service: Service::Submission };
+    let password = Secret::new(PASSWORD.to_owned());
+    let login = directory.login("ana@example.org", &password, client).await.unwrap();
+    let mut lease = directory.lease(&login);
+    let disable = AccountChange { disabled: Some(true), ..AccountChange::default() };
+    directory.set("ana@example.org", disable).await.unwrap();
+    tokio::select! {
+        () = lease.ended() => {}
+        () = directory.watch_accounts(Duration::from_millis(1)) => {}
+    }
+}
+
+/// It was delivered, and the session ended after it.
+#[tokio::test]
+async fn a_message_is_not_sent_if_the_login_ends_while_it_is_checked() {
+    let sink: fn(Delivery) -> Arc<dyn MailSink> = |delivery| Arc::new(Disabling(delivery));
+    let server = Setup { sink: Some(sink), ..Setup::new(Role::Submission) }.start().await;
+    let mut client = server.connect().await;
+    client.play("S: 220 …\nC: EHLO a.example\nS* 250 HELP").await;
+    client.play(&format!("C: AUTH PLAIN {ANA}\nS: 235 2.7.0 Logged in")).await;
+    client.play(&submission("From: info@example.org", "421 4.7.0 Your login has ended: …")).await;
+    client.ends().await;
+    assert!(server.inbox("ben@example.org").await.is_empty());
 }

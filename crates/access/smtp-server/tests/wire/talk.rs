@@ -98,7 +98,7 @@ impl Server {
     /// All messages of an account's INBOX, with our headers.
     pub async fn inbox(&self, name: &str) -> Vec<String> {
         let account = self.delivery.directory().account(name).await.unwrap().unwrap();
-        let list = self.delivery.mailboxes(account.id).await.unwrap();
+        let list = self.delivery.mailboxes(&account).await.unwrap();
         let inbox = list.find(&MailboxName::inbox()).unwrap().id;
         let mailbox = self.delivery.store().open(inbox).await.unwrap();
         let mut found = Vec::new();

@@ -40,7 +40,7 @@ pub async fn run(config: Config, command: cli::Account) -> Result<()> {
             let account = opened.directory.add(&name, &password, new).await?;
             if shared {
                 // No login makes them.
-                opened.delivery.mailboxes(account.id).await?;
+                opened.delivery.mailboxes(&account).await?;
             }
             for alias in &alias {
                 opened.directory.aliases().add(&full_name(alias, &config), &account.name).await?;
@@ -186,17 +186,10 @@ async fn remove(opened: &Opened, name: &str, yes: bool) -> Result<()> {
     if !yes && !confirmed(&account.name)? {
         return Err(Failure::Usage("not removed: type the name, or use --yes".into()));
     }
-    // The account goes first: from then on nobody can log in or deliver, so the list below cannot
-    // grow again.
+    // The account goes first: from then on nobody can log in. A delivery that has begun creates no
+    // mailbox once the list is emptied.
     opened.directory.remove(&account.name).await?;
-    opened
-        .store
-        .change_list(account.id, |list, edit| {
-            list.entries.iter().for_each(|entry| edit.remove(entry.id));
-            list.subscribed.iter().for_each(|name| edit.unsubscribe(name.clone()));
-            Ok(())
-        })
-        .await?;
+    opened.store.remove_account(account.id).await?;
     opened.delivery.forget_imports(&account).await?;
     println!("removed {}", account.name);
     Ok(())

@@ -73,7 +73,7 @@ impl Delivery {
         account: &'a Account,
         options: &'a ImportOptions,
     ) -> Result<Importer<'a>, DeliveryError> {
-        let list = self.mailboxes(account.id).await?;
+        let list = self.mailboxes(account).await?;
         let keep = |mailbox| list.entries.iter().any(|entry| entry.id == mailbox);
         forget(&**self.store().engine(), account.id, keep).await?;
         let (targets, journals) = (HashMap::new(), HashMap::new());
@@ -181,7 +181,7 @@ impl Importer<'_> {
     async fn mailbox(&self, relative: &str) -> Result<(MailboxName, MailboxId), DeliveryError> {
         let name = mailbox_name(self.options.mailbox.as_ref(), relative);
         let store = self.delivery.store();
-        let list = self.delivery.mailboxes(self.account.id).await?;
+        let list = self.delivery.mailboxes(self.account).await?;
         if let Some(entry) = list.find(&name) {
             return Ok((name, entry.id));
         }

@@ -416,7 +416,7 @@ async fn an_import_makes_no_more_mailboxes_than_the_account_may_have() {
     }
     let (memory, ana) = store().await;
     let delivery = survivor(&memory);
-    let there = delivery.mailboxes(ana.id).await.unwrap().entries.len() as u64;
+    let there = delivery.mailboxes(&ana).await.unwrap().entries.len() as u64;
     let set = async |limit| {
         let quota = AccountChange { quota_mailboxes: Some(Some(limit)), ..AccountChange::default() };
         delivery.directory().set(&ana.name, quota).await.unwrap()
@@ -424,7 +424,7 @@ async fn an_import_makes_no_more_mailboxes_than_the_account_may_have() {
     let account = set(there + 1).await;
     let text = run(&delivery, &account, dir.path()).await.unwrap_err().to_string();
     assert!(text.contains(&format!("may have {} mailboxes at most: delete some", there + 1)), "{text}");
-    let list = delivery.mailboxes(ana.id).await.unwrap();
+    let list = delivery.mailboxes(&ana).await.unwrap();
     assert_eq!(list.entries.len() as u64, there + 1);
     assert!(!list.subscribed.contains(&MailboxName::new("b").unwrap()), "it does not exist");
     let account = set(there + 2).await;

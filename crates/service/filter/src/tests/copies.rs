@@ -131,7 +131,7 @@ async fn a_redirect_of_a_mailbox_script_counts_for_the_user_of_the_command() {
     world.use_script(&script).await;
     let delivery = world.filter.delivery();
     let ana = delivery.resolve(ANA).await.unwrap().account;
-    let list = delivery.mailboxes(ana.id).await.unwrap();
+    let list = delivery.mailboxes(&ana).await.unwrap();
     let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
     let script = [("/shared/imapsieve/script", Some(Bytes::from_static(b"main")))];
     world.directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &script).await.unwrap();

@@ -25,6 +25,7 @@ mod included;
 mod long_headers;
 mod questions;
 mod refusals;
+mod removed;
 mod sent_on;
 mod submission;
 
@@ -122,7 +123,7 @@ impl World {
     async fn messages(&self, folder: &MailboxName) -> u32 {
         let delivery = self.filter.delivery();
         let ana = delivery.resolve(ANA).await.unwrap();
-        let list = delivery.mailboxes(ana.account.id).await.unwrap();
+        let list = delivery.mailboxes(&ana.account).await.unwrap();
         let folder = list.find(folder).unwrap().id;
         delivery.store().open(folder).await.unwrap().current().await.unwrap().exists()
     }
@@ -441,7 +442,7 @@ async fn copies_of_a_list_name_it() {
 async fn a_script_reads_annotations() {
     let world = World::new().await;
     let ana = world.directory.account(ANA).await.unwrap().unwrap();
-    let list = world.filter.delivery().mailboxes(ana.id).await.unwrap();
+    let list = world.filter.delivery().mailboxes(&ana).await.unwrap();
     let inbox = list.find(&MailboxName::inbox()).unwrap().id;
     let note = |value: &'static str| [("/private/comment", Some(Bytes::from_static(value.as_bytes())))];
     world.directory.metadata().set(ana.id, Annotated::Mailbox(inbox), &note("here")).await.unwrap();

@@ -12,7 +12,7 @@ async fn ids_are_made_once_for_a_run() {
     let world = World::new().await;
     let delivery = world.filter.delivery();
     let recipient = delivery.resolve(ANA).await.unwrap();
-    let list = delivery.mailboxes(recipient.account.id).await.unwrap();
+    let list = delivery.mailboxes(&recipient.account).await.unwrap();
     let inbox = list.find(&MailboxName::inbox()).unwrap().id.to_string();
     let message = delivery.incoming(Bytes::from_static(MESSAGE), Vec::new(), None).await.unwrap();
     let bytes = Bytes::from_static(MESSAGE);

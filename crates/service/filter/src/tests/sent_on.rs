@@ -38,7 +38,7 @@ impl World {
     pub(super) async fn count(&self, name: &str, mailbox: &str) -> u32 {
         let delivery = self.filter.delivery();
         let account = delivery.resolve(name).await.unwrap().account;
-        let list = delivery.mailboxes(account.id).await.unwrap();
+        let list = delivery.mailboxes(&account).await.unwrap();
         let Some(found) = list.find(&MailboxName::new(mailbox).unwrap()) else { return 0 };
         delivery.store().open(found.id).await.unwrap().current().await.unwrap().exists()
     }
@@ -62,7 +62,7 @@ impl World {
     async fn put(&self, message: &str) {
         let delivery = self.filter.delivery();
         let ana = delivery.resolve(ANA).await.unwrap().account;
-        let list = delivery.mailboxes(ana.id).await.unwrap();
+        let list = delivery.mailboxes(&ana).await.unwrap();
         let mailbox = list.find(&MailboxName::inbox()).unwrap().id;
         let script = [("/shared/imapsieve/script", Some(Bytes::from_static(b"main")))];
         self.directory.metadata().set(ana.id, Annotated::Mailbox(mailbox), &script).await.unwrap();

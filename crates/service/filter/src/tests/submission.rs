@@ -26,7 +26,7 @@ impl World {
         let delivery = self.filter.delivery();
         let owner = delivery.resolve(ANA).await.unwrap().account;
         let user = delivery.resolve(user).await.unwrap().account;
-        let mailbox = delivery.mailboxes(owner.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+        let mailbox = delivery.mailboxes(&owner).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
         let script = [("/shared/imapsieve/script", Some(Bytes::from_static(b"main")))];
         self.directory.metadata().set(owner.id, Annotated::Mailbox(mailbox), &script).await.unwrap();
         let before = self.inbox().await;
@@ -44,7 +44,7 @@ impl World {
     async fn is_marked(&self) -> bool {
         let delivery = self.filter.delivery();
         let ana = delivery.resolve(ANA).await.unwrap().account;
-        let inbox = delivery.mailboxes(ana.id).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+        let inbox = delivery.mailboxes(&ana).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
         let view = delivery.store().open(inbox).await.unwrap().current().await.unwrap();
         let (_, row) = view.row_of_uid(Uid::new(view.exists()).unwrap()).unwrap();
         row.flags().contains(FlagSet::DELETED)

@@ -276,7 +276,7 @@ impl World {
     async fn inbox(&self) -> Vec<String> {
         let delivery = self.relay.delivery();
         let ana = delivery.resolve("ana@example.org").await.unwrap();
-        let list = delivery.mailboxes(ana.account.id).await.unwrap();
+        let list = delivery.mailboxes(&ana.account).await.unwrap();
         let inbox = delivery.store().open(list.find(&MailboxName::inbox()).unwrap().id).await.unwrap();
         let view = inbox.current().await.unwrap();
         let mut texts = Vec::new();

@@ -192,8 +192,9 @@ mod tests {
         let len = bytes.len();
         for range in [0..len, 5..9, BODY_CHUNK - 3..BODY_CHUNK + 4, BODY_CHUNK..len, len - 1..len] {
             let mut part = Part::new(body, len, &(range.start as u64..range.end as u64));
-            for n in part.next..=part.last() {
-                part.add(n as i32, Some(&values[n][..])).unwrap();
+            let (first, last) = (part.next, part.last());
+            for (n, value) in (first as i32..).zip(&values[first..=last]) {
+                part.add(n, Some(&value[..])).unwrap();
             }
             assert!(part.whole().unwrap() == bytes[range.clone()], "{range:?}");
         }

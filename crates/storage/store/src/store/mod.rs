@@ -10,6 +10,8 @@ mod foreign;
 mod lists;
 mod names;
 #[cfg(test)]
+mod removed_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Weak};

@@ -29,6 +29,8 @@ impl Store {
 
     /// [`Store::create`], unless the account then has more mailboxes than `limit`. The commit is
     /// made against the list that was counted, so changes side by side do not exceed it either.
+    /// `AccountRemoved` if the list [was emptied](MailboxList::is_emptied): nobody would find the
+    /// mailbox.
     #[boxed]
     pub async fn create_within(
         &self,
@@ -43,7 +45,8 @@ impl Store {
                 return Err(StoreError::NameTaken);
             }
             self.draft_parents(list, draft, name)?;
-            self.draft_new(draft, name, special_use)
+            let made = self.draft_new(draft, name, special_use)?;
+            if list.is_emptied() { Err(StoreError::AccountRemoved) } else { Ok(made) }
         })
         .await
     }
@@ -210,13 +213,27 @@ impl Store {
         account: AccountId,
         defaults: &[(MailboxName, SpecialUse)],
     ) -> Result<Arc<MailboxList>> {
+        self.with_default_mailboxes(self.list(account).await?, defaults).await
+    }
+
+    /// [`Store::ensure_default_mailboxes`] for a list that was read. `AccountRemoved` if the list
+    /// was emptied since then.
+    #[boxed]
+    pub async fn with_default_mailboxes(
+        &self,
+        list: Arc<MailboxList>,
+        defaults: &[(MailboxName, SpecialUse)],
+    ) -> Result<Arc<MailboxList>> {
         let inbox = MailboxName::inbox();
-        let list = self.list(account).await?;
         // Each login and each delivery come here, and nearly always all is there: one read.
         if list.version != ModSeq::ZERO && list.find(&inbox).is_some() {
             return Ok(list);
         }
+        let (account, read) = (list.account, list.version);
         let making = self.change_list(account, |list, draft| {
+            if list.is_emptied() && list.version != read {
+                return Err(StoreError::AccountRemoved);
+            }
             // A mailbox that the user has deleted since is not created again.
             let is_new = list.version == ModSeq::ZERO;
             let defaults = defaults.iter().filter(|_| is_new).map(|(name, used)| (name, Some(*used)));
@@ -232,6 +249,21 @@ impl Store {
         });
         Box::pin(making).await?;
         self.list(account).await
+    }
+
+    /// Removes all mailboxes and subscriptions of an account that the directory no longer has. The
+    /// list stays, [emptied](MailboxList::is_emptied). So nothing that has begun creates a mailbox
+    /// in it.
+    #[boxed]
+    pub async fn remove_account(&self, account: AccountId) -> Result<()> {
+        self.change_list(account, |list, draft| {
+            list.entries.iter().for_each(|entry| draft.remove(entry.id));
+            list.subscribed.iter().for_each(|name| draft.unsubscribe(name.clone()));
+            // The list of an account that never had a mailbox needs a version, too.
+            draft.unsubscribe(MailboxName::inbox());
+            Ok(())
+        })
+        .await
     }
 
     /// Drafts a new mailbox.
