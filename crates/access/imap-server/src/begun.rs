@@ -1,6 +1,6 @@
 //! Commands that wait for their turn, or for memory, before they change anything. While such a
-//! command waits, it ends with its client or its login. No change begins after the end of the
-//! login. A change that has begun is finished.
+//! command waits, it ends with its login. Most of these commands end with their client, too. No
+//! change begins after the end of the login. A change that has begun is finished.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -39,6 +39,25 @@ impl Begun {
 
     fn is_set(&self) -> bool {
         self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Does the work of a command that brings a message. If the login ends before the change has
+    /// begun, the work is dropped. It does not end with its client: a client that has sent all its
+    /// commands may close its sending side, and read the answers.
+    pub(crate) async fn unless_login_ends<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let mut work = pin!(work);
+        let mut login_end = self.login_end.clone();
+        let mut ended = pin!(login_end.reached());
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Pending if !self.is_set() && ended.as_mut().poll(cx).is_ready() => {
+                Poll::Ready(Err(Failure::Bye(REVOKED)))
+            }
+            polled => polled,
+        })
+        .await
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use bytes::Bytes;
+use posthaste_delivery::Usage;
 use posthaste_directory::{Account, NewAccount};
 use posthaste_mail_model::{MailboxId, MailboxName, Secret};
 use posthaste_net::{Accounts, ByteBudget, Connection, Holder, LoginEnd, Shutdown, ShutdownTrigger, Stream};
@@ -16,7 +17,7 @@ use posthaste_store::suite::layer::Layer;
 use posthaste_store::{
     CommitOutcome, Engine, IncomingMessage, MailboxCommit, MailboxHead, MemoryEngine, StoreError,
 };
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::sync::watch;
 
 use crate::connection;
@@ -27,6 +28,9 @@ use crate::size_tests::service_summarizing_on;
 
 /// Memory of the budget in most tests: one commit may change 2,048 messages.
 const BUDGET: usize = 1 << 20;
+
+/// Octets of a message whose summary is made on another thread, in memory of the budget.
+const LONG: usize = (64 << 10) + 1;
 
 /// An account with messages in INBOX.
 struct World {
@@ -208,8 +212,6 @@ async fn a_command_that_waits_for_its_turn_ends_with_its_client() {
 #[tokio::test]
 async fn a_command_that_waits_ends_with_its_login() {
     const BUDGET: usize = 8 << 20;
-    // Its summary is made on another thread, in memory of the budget.
-    const LONG: usize = (64 << 10) + 1;
     let world = World::new(BUDGET, 2000).await;
     world.client().await.run("STORE 1:* +FLAGS.SILENT (\\Deleted)").await;
     let turn = world.service.copies.acquire(world.ana.id).await.unwrap();
@@ -301,4 +303,49 @@ async fn no_append_begins_after_the_end_of_the_login() {
         client.is_ended(next, command);
     }
     assert_eq!(world.head().await.uid_next.value(), 2);
+}
+
+/// Its memory and its turn were there, but it waited for quota, and was made after that.
+#[tokio::test]
+async fn no_copy_begins_after_the_end_of_the_login() {
+    let world = World::new(BUDGET, 2).await;
+    let (mut client, login) = world.client_until().await;
+    let mut ana = world.ana.clone();
+    ana.quota_messages = Some(3);
+    client.session.login = Some(Arc::new(ana.clone()));
+    // Another message is on its way, and there is no room beside it.
+    let usage = Usage { bytes: 1, messages: 1 };
+    let other = world.service.delivery.reserve_quota(&ana, usage).await.unwrap();
+    let next = {
+        let bytes = Bytes::from_static(b"a COPY 1 INBOX\r\n");
+        let mut running = Box::pin(connection::one_command(&mut client.session, bytes));
+        for _ in 0..100 {
+            let polled = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await;
+            assert!(polled.is_pending());
+            tokio::task::yield_now().await;
+        }
+        login.send_replace(true);
+        drop(other);
+        running.await.unwrap()
+    };
+    client.is_ended(next, "COPY 1 INBOX");
+    assert_eq!(world.head().await.counts.messages, 2);
+}
+
+/// A client that has sent all its commands may close its sending side. A long message was dropped,
+/// and there was no answer.
+#[tokio::test]
+async fn a_message_is_stored_for_a_client_that_sends_nothing_more() {
+    const BUDGET: usize = 8 << 20;
+    let world = World::new(BUDGET, 1).await;
+    let message = format!("{{{LONG}+}}\r\n{}", "x".repeat(LONG));
+    for command in [format!("APPEND INBOX {message}"), format!("REPLACE 1 INBOX {message}")] {
+        let mut client = world.client().await;
+        client.socket.shutdown().await.unwrap();
+        let others = world.service.delivery.summaries().begin(Holder::Account([0; 16]));
+        others.grow_to(BUDGET).unwrap();
+        others.complete();
+        assert!(client.waits_for(others, &command).await, "{command:.40}");
+    }
+    assert_eq!(world.head().await.uid_next.value(), 4);
 }

@@ -18,7 +18,7 @@ use posthaste_store::{CommitOutcome, DirectoryPages};
 
 use crate::account::Account;
 use crate::error::DirectoryError;
-use crate::record::over_limits;
+use crate::record::{Stored, over_limits};
 use crate::records::{Records, TRIES};
 use crate::script_record::{
     self, RECORD_BYTES_MAX, SCRIPT_BYTES_MAX, Script, ScriptKeys, key, prefix, records_of,
@@ -274,13 +274,17 @@ impl Scripts {
         account: &Account,
         change: impl Fn(&mut Option<String>),
     ) -> Result<(), ScriptError> {
-        self.records
-            .update(&account.name, |stored| {
-                let state = &mut Arc::make_mut(&mut stored.account).scripts;
-                state.changes += 1;
-                change(&mut state.active);
-            })
-            .await?;
+        let count = |stored: &mut Stored| {
+            // A removed account may have a successor of the same name.
+            if stored.account.id != account.id {
+                return Err(DirectoryError::NoAccount(account.name.clone()));
+            }
+            let state = &mut Arc::make_mut(&mut stored.account).scripts;
+            state.changes += 1;
+            change(&mut state.active);
+            Ok(())
+        };
+        self.records.try_update(&account.name, count).await?;
         Ok(())
     }
 

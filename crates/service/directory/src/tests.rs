@@ -11,7 +11,7 @@ use crate::lease::LeasesToCompare;
 use crate::testing::{Ending, add, by_password, directory, other_process, secret};
 use crate::{
     AccountChange, Client, Directory, DirectoryError, Format, LoginError, LoginFailure, NewAccount, Policy,
-    ResolveError, Service,
+    ResolveError, ScriptError, Service,
 };
 
 const PEER: Client = from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
@@ -148,6 +148,21 @@ async fn aliases_are_listed_and_go_with_their_account() {
     assert_eq!(left.iter().map(|a| a.address.as_str()).collect::<Vec<_>>(), ["b@example.org"]);
     // The domain is still ours.
     assert!(matches!(directory.resolve("a1@example.org").await, Err(ResolveError::NoSuchUser)));
+}
+
+/// One could make a script active that the new account does not have.
+#[tokio::test]
+async fn a_session_of_a_removed_account_changes_no_scripts_of_its_successor() {
+    let (_, directory) = directory();
+    let before = add(&directory, "ana@example.org", "pencil").await;
+    directory.remove("ana@example.org").await.unwrap();
+    let now = add(&directory, "ana@example.org", "pencil").await;
+    let scripts = directory.scripts();
+    for done in [scripts.put(&before, "a", "discard;").await, scripts.activate(&before, Some("a")).await] {
+        let is_refused = matches!(&done, Err(ScriptError::Directory(DirectoryError::NoAccount(_))));
+        assert!(is_refused, "{done:?}");
+    }
+    assert_eq!(directory.account("ana@example.org").await.unwrap(), Some(now));
 }
 
 #[tokio::test]

@@ -149,6 +149,7 @@ impl Filter {
         happened: MessageEvent,
     ) -> Result<(), NotRun> {
         let EventRun { mailbox, recipient, user, sends, seen } = run;
+        let trigger = run.trigger(happened.cause);
         // Before the message is read: many sessions of an account would hold one each.
         let turn = self.stored.take(recipient.account.id, seen.octets).await;
         let _turn = turn.map_err(|_| too_many())?;
@@ -161,8 +162,7 @@ impl Filter {
         let from = recipient.account.name.as_str();
         let needs = needs_of(&text).await;
         let chain = Chain::stored(needs).counted(sends).submitted_by(Some(&user.name));
-        let (served, sent) = (&text, &text);
-        let (trigger, client) = (Trigger::Stored(user), RemoteClient::default());
+        let (served, sent, client) = (&text, &text, RemoteClient::default());
         let mail = Mail { message: &message, served, sent, from, trigger, chain, asked: &[], client };
         let world = self.world(recipient, Arc::clone(scripts), &list, mail);
         let world = World { happened: Some(happened), ..world };
@@ -216,6 +216,15 @@ struct EventRun<'r> {
     /// The messages that scripts have sent because of the command.
     sends: &'r AtomicUsize,
     seen: EventMessage,
+}
+
+impl<'r> EventRun<'r> {
+    /// How its message came before the script. A STORE shows no author: in a mailbox of another
+    /// account, its owner may have written the message in the name of the user who reads it.
+    fn trigger(&self, cause: Cause) -> Trigger<'r> {
+        let is_author = cause != Cause::Flag || self.user.id == self.recipient.account.id;
+        Trigger::Stored { user: self.user, author: is_author.then_some(self.user) }
+    }
 }
 
 /// The fate of the message in its mailbox.

@@ -30,9 +30,14 @@ pub struct RemoteClient<'e> {
 pub(crate) enum Trigger<'t> {
     /// It is delivered.
     Delivered,
-    /// This user has put it into a mailbox or changed its flags, and may have written each of its
-    /// fields.
-    Stored(&'t Account),
+    /// A user has put it into a mailbox or changed its flags.
+    Stored {
+        /// The user, for whom it counts as submitted.
+        user: &'t Account,
+        /// The user, who may have written each of its fields. `None` if others wrote it, perhaps in
+        /// the user's name.
+        author: Option<&'t Account>,
+    },
 }
 
 /// A message under way.

@@ -49,6 +49,8 @@ pub(crate) enum NotSent {
         "its From, Sender or Resent field names another author or sender than {0}, who may have written it"
     )]
     Submitter(String),
+    #[error("{0} has only changed its flags: others may have written its From, Sender or Resent field")]
+    Reader(String),
     #[error(
         "the user has submitted {} messages or recipients in the current hour or day, and may submit no more (`{}`)",
         .0.count,
@@ -282,7 +284,7 @@ impl Filter {
         let (text, results) = match mail.trigger {
             Trigger::Delivered => (text, results::own(mail.served, &self.host)),
             // The field was not verified. The next account here must not take it for ours.
-            Trigger::Stored(_) => {
+            Trigger::Stored { .. } => {
                 let host = Arc::clone(&self.host);
                 let without = move |text: Bytes| freed_elsewhere(results::without_own(&text, &host));
                 (changing_header(None, text, without).await, None)

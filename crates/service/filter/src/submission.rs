@@ -26,10 +26,14 @@ impl Filter {
         header: Option<&[u8]>,
         mail: Mail<'_>,
     ) -> Result<(), NotSent> {
-        if let Trigger::Stored(user) = mail.trigger {
+        if let Trigger::Stored { user, author } = mail.trigger {
             let header = header.map_or_else(|| mail.sent.clone(), Bytes::copy_from_slice);
-            if !self.may_submit(user, to, &header).await {
-                return Err(NotSent::Submitter(user.name.clone()));
+            if !self.may_submit(author, to, &header).await {
+                let name = user.name.clone();
+                return Err(match author {
+                    Some(_) => NotSent::Submitter(name),
+                    None => NotSent::Reader(name),
+                });
             }
         }
         self.count_sent(mail)
@@ -42,13 +46,13 @@ impl Filter {
         }
         match mail.trigger {
             Trigger::Delivered => Ok(()),
-            Trigger::Stored(user) => self.accounts.submit(user.limited()).map_err(NotSent::Submission),
+            Trigger::Stored { user, .. } => self.accounts.submit(user.limited()).map_err(NotSent::Submission),
         }
     }
 
-    /// Whether each author and sender that a header names may be named to this address: the user
+    /// Whether each author and sender that a header names may be named to this address: the author
     /// (RFC 6409 §6.1), or, if the message leaves for another domain, somebody of another domain.
-    async fn may_submit(&self, user: &Account, to: &str, header: &Bytes) -> bool {
+    async fn may_submit(&self, author: Option<&Account>, to: &str, header: &Bytes) -> bool {
         let own = header.clone();
         // A reader may take a CR as the end of a line, so that another field begins.
         let read = move || if has_bare_cr(&own) { None } else { all_addresses(named_senders(&own)) };
@@ -56,7 +60,7 @@ impl Filter {
         let leaves = matches!(self.resolve(to).await, Err(ResolveError::NotLocal));
         for address in &named {
             let may_name = match self.resolve(address).await {
-                Ok(owner) => owner.account.id == user.id,
+                Ok(owner) => author.is_some_and(|author| author.id == owner.account.id),
                 // Some programs end `ceo@a.test x bo@b.test` at the space.
                 Err(ResolveError::NotLocal) => leaves && address.matches('@').count() == 1,
                 Err(_) => false,

@@ -23,7 +23,7 @@ use super::urlauth::UrlSource;
 use crate::annotate;
 use crate::annotate::carry;
 use crate::annotate::reader::AnnotationReader;
-use crate::begun::{Begun, reporting_after};
+use crate::begun::Begun;
 use crate::message_limit::MessageLimit;
 use crate::reply::{Failure, Reply};
 use crate::resolve::{Asker, ExistingMailbox};
@@ -53,7 +53,7 @@ pub(super) async fn run(
     let source = UrlSource::of(service, user, selected.as_ref());
     let (reports, begun) = (service.reports(tag), Begun::of(wire));
     let storing = Box::pin(Stored::of((source, &begun), &found, messages));
-    let stored = reporting_after(wire, reports, &begun, storing).await??;
+    let stored = wire.reporting(reports, begun.unless_login_ends(storing)).await?;
     carry::warn(stored.written, wire);
     let touched = seen::warn(stored.noted, wire);
     let (uids, mailbox) = (&stored.uids, found.entry.id);

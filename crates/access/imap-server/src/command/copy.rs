@@ -170,6 +170,8 @@ async fn carry_out<'s, T>(
     change: StoreCall<T>,
 ) -> Result<(T, CarriedSeen, CarriedAnnotations<'s>), Failure> {
     let ready = ready(from, (uids, numbering), to, way).await?;
+    // It may have waited for quota, or read many annotations.
+    from.begun.begin()?;
     let changed = change(&from.selected.mailbox, uids, &ready.target).await;
     let changed = changed.map_err(|error| without_usage(not_copied(&ready.target, error), to.rights))?;
     Ok((changed, ready.carried, ready.annotations))

@@ -20,7 +20,7 @@ use super::copy::{CopyTarget, happened, keep_beside, not_copied, reserve_quota, 
 use super::expunge::forget;
 use super::urlauth::UrlSource;
 use crate::annotate::reader::AnnotationReader;
-use crate::begun::{Begun, reporting_after};
+use crate::begun::Begun;
 use crate::own::Own;
 use crate::reply::{Failure, Reply};
 use crate::rights::{Act, permitted, shows_uids, without_usage};
@@ -111,8 +111,8 @@ async fn prepared(
         let new = vec![whole(source, assembly, message).await?];
         Ok::<_, Failure>(source.service.delivery.incoming_all(account.id, new).await?)
     };
-    let preparing = reporting_after(&mut session.wire, reports, begun, Box::pin(preparing));
-    let Prepared { messages, held } = preparing.await??;
+    let preparing = begun.unless_login_ends(Box::pin(preparing));
+    let Prepared { messages, held } = session.wire.reporting(reports, preparing).await?;
     let missing = || Reply::no(Code::ServerBug, "The prepared message is missing");
     Ok((messages.into_iter().next().ok_or_else(missing)?, held))
 }

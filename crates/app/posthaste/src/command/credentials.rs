@@ -16,6 +16,10 @@ use crate::failure::{Failure, Result};
 use crate::logging::{for_line, json_line};
 use crate::open::{self, Opened};
 
+/// The last second of the year 9999, since 1970. No later one can be printed, and a restore refuses
+/// an app password that expires later.
+const SECONDS_MAX: u64 = 253_402_300_799;
+
 /// `posthaste account app-password`.
 pub async fn run(config: Config, command: cli::AppPasswords) -> Result<()> {
     use cli::AppPasswords as Command;
@@ -23,7 +27,7 @@ pub async fn run(config: Config, command: cli::AppPasswords) -> Result<()> {
     match command {
         Command::Add { name, label, protocol, expires } => {
             let services = protocol.into_iter().map(service).collect();
-            let expires = expires.map(|after| unix(SystemTime::now() + after));
+            let expires = expires.map(|after| end_of(SystemTime::now(), after));
             let new = NewAppPassword { label, services, expires };
             let (made, password) =
                 opened.directory.app_passwords().add(&full_name(&name, &config), new).await?;
@@ -102,14 +106,18 @@ fn words(one: &AppPassword, services: &[&str], used: Option<u64>) -> String {
 
 /// A day, as `2026-11-24`. All after the year 9999 are its last one: no later one can be printed.
 fn day(seconds: u64) -> String {
-    const LAST: u64 = 253_402_300_799;
-    let at = UNIX_EPOCH + Duration::from_secs(seconds.min(LAST));
+    let at = UNIX_EPOCH + Duration::from_secs(seconds.min(SECONDS_MAX));
     let text = humantime::format_rfc3339_seconds(at).to_string();
     text.split('T').next().unwrap_or_default().to_owned()
 }
 
 fn unix(at: SystemTime) -> u64 {
     at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// When a time that begins now is over, unix seconds.
+fn end_of(now: SystemTime, time: Duration) -> u64 {
+    unix(now).saturating_add(time.as_secs()).min(SECONDS_MAX)
 }
 
 const fn service(given: cli::Scope) -> Service {
@@ -124,6 +132,15 @@ const fn service(given: cli::Scope) -> Service {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An account whose app password expired after the year 9999 could not be restored. A longer
+    /// time ended the command.
+    #[test]
+    fn no_app_password_expires_after_the_year_9999() {
+        let (now, day) = (UNIX_EPOCH + Duration::from_secs(5), Duration::from_secs(86_400));
+        let ends = [day, 3_652_500 * day, Duration::MAX].map(|time| end_of(now, time));
+        assert_eq!(ends, [86_405, SECONDS_MAX, SECONDS_MAX]);
+    }
 
     #[test]
     fn each_second_has_a_day() {

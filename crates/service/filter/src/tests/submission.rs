@@ -25,7 +25,6 @@ impl World {
     async fn add_all(&self, user: &str, messages: &[&str]) {
         let delivery = self.filter.delivery();
         let owner = delivery.resolve(ANA).await.unwrap().account;
-        let user = delivery.resolve(user).await.unwrap().account;
         let mailbox = delivery.mailboxes(&owner).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
         let script = [("/shared/imapsieve/script", Some(Bytes::from_static(b"main")))];
         self.directory.metadata().set(owner.id, Annotated::Mailbox(mailbox), &script).await.unwrap();
@@ -36,8 +35,16 @@ impl World {
             delivery.append(&owner, &delivery.store().destination(mailbox), vec![incoming]).await.unwrap();
         }
         let uids = NumSet::range(before + 1, self.inbox().await);
-        let (cause, flags) = (Cause::Append, &[]);
-        self.filter.on_event(Event { owner: &owner, user: &user, mailbox, cause, uids: &uids, flags }).await;
+        self.command(user, Cause::Append, &uids).await;
+    }
+
+    /// Runs the script of the INBOX of ana because of a user's command on these messages.
+    async fn command(&self, user: &str, cause: Cause, uids: &NumSet) {
+        let delivery = self.filter.delivery();
+        let owner = delivery.resolve(ANA).await.unwrap().account;
+        let user = delivery.resolve(user).await.unwrap().account;
+        let mailbox = delivery.mailboxes(&owner).await.unwrap().find(&MailboxName::inbox()).unwrap().id;
+        self.filter.on_event(Event { owner: &owner, user: &user, mailbox, cause, uids, flags: &[] }).await;
     }
 
     /// Whether the newest message in the INBOX of ana is marked as deleted.
@@ -103,6 +110,26 @@ async fn the_author_of_what_a_script_of_a_mailbox_sends_is_the_user_of_the_comma
         world.add_all(user, &[message(author).as_str()]).await;
         assert_eq!(world.count(BO, "INBOX").await - before, sent, "{user}: {author}");
     }
+}
+
+/// The owner wrote it in the name of a user of another domain, and waited until that user read it.
+#[tokio::test]
+async fn who_changes_flags_in_a_mailbox_of_others_is_no_author_of_its_mail() {
+    let world = World::with_others().await;
+    world.copy_to_bo().await;
+    for (user, author, sent) in [(BOSS, BOSS, 0), (BOSS, ANA, 0), (ANA, BOSS, 0), (ANA, ANA, 1)] {
+        world.add_all(ANA, &[message(author).as_str()]).await;
+        let newest = world.inbox().await;
+        let before = world.count(BO, "INBOX").await;
+        world.command(user, Cause::Flag, &NumSet::range(newest, newest)).await;
+        assert_eq!(world.count(BO, "INBOX").await - before, sent, "{user}: {author}");
+    }
+    // Nobody here is named to others.
+    world.use_script("require [\"imapsieve\", \"copy\"]; redirect :copy \"x@c.test\";").await;
+    world.add_all(ANA, &["From: far@d.test\r\n\r\nwords\r\n"]).await;
+    let newest = world.inbox().await;
+    world.command(BOSS, Cause::Flag, &NumSet::range(newest, newest)).await;
+    assert_eq!(world.left_to().await, ["x@c.test", "x@c.test"]);
 }
 
 #[tokio::test]

@@ -213,9 +213,9 @@ impl Sweep {
     /// Finds out which of these mailboxes the lists of their owners do not name. Young ones may be
     /// on their way into a list.
     ///
-    /// Nothing is closed because of this alone, so lists may have changed since. Before a mailbox is
-    /// closed, [`Lists::close_unlisted`] reads its fence, fences the list and reads that, in this
-    /// order.
+    /// Nothing is closed because of this alone, so lists may have changed since. Before a mailbox
+    /// is closed, [`Lists::close_unlisted`] reads its fence, fences the list and reads that, in
+    /// this order.
     async fn judge(&self, visited: &[Visited], listed: &mut Listed) -> Result<Judged> {
         let mut owned: BTreeMap<AccountId, Vec<MailboxId>> = BTreeMap::new();
         for one in visited {

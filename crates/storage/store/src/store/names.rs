@@ -158,6 +158,9 @@ impl Store {
         let (target, own, moving) = self
             .change_list(account, |list, draft| {
                 permit(list, draft)?;
+                if list.is_emptied() {
+                    return Err(StoreError::AccountRemoved);
+                }
                 if list.find(to).is_some() {
                     return Err(StoreError::NameTaken);
                 }

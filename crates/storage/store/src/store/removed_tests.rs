@@ -1,5 +1,7 @@
 //! The list of a removed account: nothing that has begun creates a mailbox in it.
 
+use std::task::{Context as TaskContext, Poll, Waker};
+
 use posthaste_mail_model::{MailboxName, ModSeq};
 
 use super::*;
@@ -65,5 +67,26 @@ async fn a_list_that_is_emptied_again_is_left_empty() {
     let read = store.list(account).await.unwrap();
     store.remove_account(account).await.unwrap();
     assert!(is_refused(&store.with_default_mailboxes(read, &[]).await));
+    assert!(store.list(account).await.unwrap().is_emptied());
+}
+
+/// Another server removes the account after this one has read its list. The new mailbox was there,
+/// so the list was not empty, and mail got an INBOX in it.
+#[tokio::test]
+async fn renaming_inbox_makes_no_mailbox_in_a_list_that_is_emptied_meanwhile() {
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+    let other = Store::new(Arc::clone(&engine), StoreOptions::default());
+    let (store, account) = (Store::new(engine, StoreOptions::default()), AccountId(new_id()));
+    store.ensure_default_mailboxes(account, &[]).await.unwrap();
+    let mut removing = Some(other.remove_account(account));
+    let permit = |_: &MailboxList, _: &mut ListDraft| {
+        if let Some(mut removing) = removing.take() {
+            let removed = removing.as_mut().poll(&mut TaskContext::from_waker(Waker::noop()));
+            assert!(matches!(removed, Poll::Ready(Ok(()))), "{removed:?}");
+        }
+        Ok(())
+    };
+    let renamed = store.rename_if(account, &MailboxName::inbox(), &name("old"), permit).await;
+    assert!(is_refused(&renamed));
     assert!(store.list(account).await.unwrap().is_emptied());
 }
