@@ -15,13 +15,14 @@ pub(crate) fn refuse_foreign_packs(shared: &Shared) -> Result<()> {
     let unavailable = |e| StoreError::Unavailable(format!("{}: {e}", shared.packs.display()));
     // The files first: one that is seen here with records was in the index before.
     let names = shared.disk.list(&shared.packs).map_err(unavailable)?;
-    let numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| number_of(name)).collect();
+    numbers.sort_unstable();
     let txn = shared.index.read()?;
     let known = shared.index.all_packs(&txn)?;
     let retired = shared.index.retired_packs(&txn)?;
     for &number in &numbers {
         let is_known = known.binary_search_by_key(&number, |(n, _)| *n).is_ok();
-        if !is_known && !retired.contains(&number) && size_of(shared, number) > 0 {
+        if !is_known && retired.binary_search(&number).is_err() && size_of(shared, number) > 0 {
             return Err(StoreError::Corrupt(format!(
                 "{} holds mail that the index does not know: the index is not this store's, or older than its packs. {REMEDY}",
                 path_of(&shared.packs, number).display()
@@ -30,7 +31,7 @@ pub(crate) fn refuse_foreign_packs(shared: &Shared) -> Result<()> {
     }
     let with_records = || known.iter().filter(|(_, state)| state.end > 0).map(|(n, _)| *n);
     // A pack may have been made since the files were listed.
-    let is_lost = |n: &u32| !numbers.contains(n) && size_of(shared, *n) == 0;
+    let is_lost = |n: &u32| numbers.binary_search(n).is_err() && size_of(shared, *n) == 0;
     let lost: Vec<u32> = with_records().filter(is_lost).collect();
     if lost.is_empty() {
         return Ok(());

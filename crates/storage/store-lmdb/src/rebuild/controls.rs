@@ -14,39 +14,39 @@ use crate::log::PackOffset;
 use crate::log::range::Packs;
 use crate::log::record::Kind;
 
-/// The statement of a record about packs.
+/// A statement of a record about packs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Statement {
     /// The pack was abandoned at this offset: records from there on do not count.
     Abandoned(PackOffset),
     /// The pack's records from this offset on were copied elsewhere.
     Cut(PackOffset),
-    /// The file of this pack may be missing.
-    Retired(u32),
-    /// A checkpoint of the table of packs. It abandons sealed packs at their ends, and retires
-    /// others. A few bytes of a forged one may retire four billion.
-    Checkpoint(Packs),
+    /// The files of these packs may be missing. A few bytes of a forged checkpoint may name four
+    /// billion.
+    Retired(NumSet),
     /// The record is damaged. At worst a tail does not count, or a file is not removed.
     Damaged(Kind),
 }
 
 impl Statement {
-    /// The packs that it ends, and where.
-    pub(super) fn ends(&self) -> &[PackOffset] {
-        match self {
-            Self::Abandoned(at) | Self::Cut(at) => std::slice::from_ref(at),
-            Self::Checkpoint(packs) => &packs.sealed,
-            Self::Retired(_) | Self::Damaged(_) => &[],
-        }
+    /// The statements of a checkpoint of the table of packs. It retires packs, and abandons sealed
+    /// ones at their ends. Each statement is judged by itself: a record in a sealed pack may have
+    /// ended the pack of the checkpoint.
+    pub(super) fn of_checkpoint(Packs { retired, sealed }: Packs) -> Vec<Self> {
+        let retired = Some(retired).filter(|packs| !packs.is_empty()).map(Self::Retired);
+        retired.into_iter().chain(sealed.into_iter().map(Self::Abandoned)).collect()
     }
 
-    /// The packs that it abandons, and where.
-    fn abandoned(&self) -> &[PackOffset] {
-        if let Self::Cut(_) = self { &[] } else { self.ends() }
+    /// The pack that it ends, and where.
+    fn end(&self) -> Option<PackOffset> {
+        match self {
+            Self::Abandoned(at) | Self::Cut(at) => Some(*at),
+            Self::Retired(_) | Self::Damaged(_) => None,
+        }
     }
 }
 
-/// A record about packs, and its offset.
+/// A record about packs, and its offset. Of a checkpoint, there is one for each statement.
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) pack: u32,
@@ -94,7 +94,7 @@ impl Controls {
     /// The lowest offset at which anything found so far may end each pack.
     pub(super) fn possible_ends(&self) -> Ends {
         let mut ends = self.ends.clone();
-        for at in self.all.iter().flat_map(|control| control.statement.ends()) {
+        for at in self.all.iter().filter_map(|control| control.statement.end()) {
             end_at(&mut ends, at.pack, at.offset);
         }
         ends
@@ -109,22 +109,23 @@ impl Controls {
         let mut judged = ValidStatements { ends, ..ValidStatements::default() };
         let mut retired = Vec::new();
         for Control { pack, offset, statement } in counting() {
-            for at in statement.ends() {
+            if let Some(at) = statement.end() {
                 end_at(&mut judged.ends, at.pack, at.offset);
             }
             match statement {
                 Statement::Abandoned(_) | Statement::Cut(_) => {}
-                Statement::Retired(number) => retired.push((*number, *number)),
-                Statement::Checkpoint(packs) => retired.extend_from_slice(packs.retired.ranges()),
+                Statement::Retired(packs) => retired.extend_from_slice(packs.ranges()),
                 Statement::Damaged(kind) => judged.faults.push(format!(
                     "{kind:?} record in pack {pack} at byte {offset} is damaged and was passed over"
                 )),
             }
         }
         judged.retired = NumSet::from_ranges(retired);
-        let is_end = |at: &&PackOffset| judged.ends.get(&at.pack) == Some(&at.offset);
-        let abandoned = counting().flat_map(|control| control.statement.abandoned()).filter(is_end);
-        judged.abandoned = abandoned.map(|at| at.pack).collect();
+        let abandoned = counting().filter_map(|control| match control.statement {
+            Statement::Abandoned(at) if judged.ends.get(&at.pack) == Some(&at.offset) => Some(at.pack),
+            _ => None,
+        });
+        judged.abandoned = abandoned.collect();
         judged
     }
 
@@ -135,8 +136,10 @@ impl Controls {
         let end_of = |pack: u32| packs.get(&pack).map_or(0, |state| state.end);
         let mut ends = self.ends.clone();
         for Control { pack, offset, statement } in &self.all {
-            let abandons = || statement.abandoned().iter().any(|at| at.offset < end_of(at.pack));
-            if *offset >= end_of(*pack) && abandons() {
+            if let Statement::Abandoned(at) = statement
+                && at.offset < end_of(at.pack)
+                && *offset >= end_of(*pack)
+            {
                 end_at(&mut ends, *pack, *offset);
             }
         }
@@ -159,10 +162,10 @@ impl<'c> Judgement<'c> {
         let mut stated: HashMap<u32, Vec<(u64, usize)>> =
             controls.iter().map(|control| (control.pack, Vec::new())).collect();
         for (record, control) in controls.iter().enumerate() {
-            for at in control.statement.ends() {
-                if let Some(stated) = stated.get_mut(&at.pack) {
-                    stated.push((at.offset, record));
-                }
+            if let Some(at) = control.statement.end()
+                && let Some(stated) = stated.get_mut(&at.pack)
+            {
+                stated.push((at.offset, record));
             }
         }
         let endings = stated.into_iter().map(|(pack, stated)| (pack, Endings::new(stated))).collect();
@@ -228,6 +231,10 @@ mod tests {
         Statement::Abandoned(PackOffset { pack, offset })
     }
 
+    fn retired(pack: u32) -> Statement {
+        Statement::Retired(NumSet::range(pack, pack))
+    }
+
     fn judged(controls: &[(u32, u64, Statement)], packs: &[(u32, PackState)]) -> ValidStatements {
         let mut all = Controls::default();
         for (pack, offset, statement) in controls.iter().cloned() {
@@ -260,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_retirement_that_was_given_up_retires_nothing() {
-        let all = [(2, 900, Statement::Retired(1)), (3, 64, abandoned(2, 500))];
+        let all = [(2, 900, retired(1)), (3, 64, abandoned(2, 500))];
         assert_eq!(judged(&all[..1], &[]).retired, NumSet::range(1, 1));
         assert!(judged(&all, &[]).retired.is_empty());
     }
@@ -275,7 +282,7 @@ mod tests {
     #[test]
     fn below_the_end_in_the_old_index_nothing_is_given_up() {
         let packs = [(1, PackState { end: 900, ..PackState::default() })];
-        let refused = judged(&[(2, 64, abandoned(1, 500)), (2, 128, Statement::Retired(1))], &packs);
+        let refused = judged(&[(2, 64, abandoned(1, 500)), (2, 128, retired(1))], &packs);
         assert_eq!(
             (ends(&refused), refused.retired.count()),
             (vec![(2, 64)], 0),
@@ -290,7 +297,7 @@ mod tests {
         let mut all = Controls::default();
         all.ends_at(2, 700);
         all.ends_at(2, 500);
-        all.add(Control { pack: 2, offset: 500, statement: Statement::Retired(1) });
+        all.add(Control { pack: 2, offset: 500, statement: retired(1) });
         let judged = all.judge(&BTreeMap::new());
         assert_eq!((ends(&judged), judged.retired.count()), (vec![(2, 500)], 0));
     }
@@ -298,16 +305,28 @@ mod tests {
     #[test]
     fn a_checkpoint_of_packs_states_them_all() {
         let sealed = vec![PackOffset { pack: 1, offset: 500 }, PackOffset { pack: 2, offset: 700 }];
-        let packs = Packs { retired: NumSet::range(4, u32::MAX), sealed };
-        let all = [
-            (1, 600, Statement::Retired(3)),
-            (3, 64, Statement::Checkpoint(packs)),
-            (3, 128, Statement::Cut(PackOffset { pack: 2, offset: 300 })),
-        ];
+        let checkpoint = Statement::of_checkpoint(Packs { retired: NumSet::range(4, u32::MAX), sealed });
+        assert_eq!(checkpoint.len(), 3);
+        let cut = Statement::Cut(PackOffset { pack: 2, offset: 300 });
+        let mut all = vec![(1, 600, retired(3)), (3, 128, cut)];
+        all.extend(checkpoint.into_iter().map(|statement| (3, 64, statement)));
         let judged = judged(&all, &[]);
         assert_eq!(ends(&judged), [(1, 500), (2, 300)]);
         assert_eq!(judged.abandoned, BTreeSet::from([1]), "pack 2 was cut");
         assert_eq!(judged.retired, NumSet::range(4, u32::MAX), "one by one, they would take 100 GB");
+    }
+
+    /// A checkpoint in a tail that was given up has pack 2 as sealed. Then an older index was put
+    /// back, and a process wrote to pack 2. Judged as one, the checkpoint ended that pack.
+    #[test]
+    fn a_checkpoint_in_a_tail_that_was_given_up_ends_no_pack() {
+        let at = |pack| PackOffset { pack, offset: 64 };
+        let packs = Packs { retired: NumSet::range(9, 9), sealed: vec![at(2), at(5)] };
+        let checkpoint = Statement::of_checkpoint(packs);
+        let mut all: Vec<_> = checkpoint.into_iter().map(|statement| (1, 700, statement)).collect();
+        all.push((2, 64, abandoned(1, 500)));
+        let judged = judged(&all, &[]);
+        assert_eq!((ends(&judged), judged.retired.count()), (vec![(1, 500)], 0));
     }
 
     /// Each record is in the tail that the next one abandons. One call in the other for each would
@@ -328,25 +347,18 @@ mod tests {
         found[at] = Some(true);
         let is_ended = known.get(pack).is_some_and(|end| offset >= end)
             || (0..controls.len()).rev().any(|other| {
-                let ends = |end: &PackOffset| end.pack == *pack && end.offset <= *offset;
-                controls[other].statement.ends().iter().any(ends) && counts(controls, known, found, other)
+                let ends = |end: PackOffset| end.pack == *pack && end.offset <= *offset;
+                controls[other].statement.end().is_some_and(ends) && counts(controls, known, found, other)
             });
         found[at] = Some(!is_ended);
         !is_ended
     }
 
     fn statement() -> impl Strategy<Value = Statement> {
-        (0..6_u8, 0..4_u32, 0..6_u64).prop_map(|(kind, pack, offset)| {
-            let at = PackOffset { pack, offset };
-            match kind {
-                0 => Statement::Retired(pack),
-                1 => Statement::Cut(at),
-                2 => {
-                    let sealed = vec![at, PackOffset { pack: (pack + 1) % 4, offset: 5 - offset }];
-                    Statement::Checkpoint(Packs { retired: NumSet::new(), sealed })
-                }
-                _ => Statement::Abandoned(at),
-            }
+        (0..5_u8, 0..4_u32, 0..6_u64).prop_map(|(kind, pack, offset)| match kind {
+            0 => retired(pack),
+            1 => Statement::Cut(PackOffset { pack, offset }),
+            _ => abandoned(pack, offset),
         })
     }
 

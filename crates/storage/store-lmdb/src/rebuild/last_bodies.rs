@@ -3,6 +3,8 @@
 //! A batch has its bodies before its commits. So bodies at the end of a pack belong to a batch that
 //! a crash cut off, or maintenance copied them there.
 
+use std::collections::BTreeMap;
+
 use crate::log::record::Kind;
 use crate::log::scan::LocatedRecord;
 
@@ -41,8 +43,10 @@ impl LastBodies {
 pub(super) struct UncommittedBodies {
     /// Bodies of the last pack with records.
     newest: Option<(u32, Vec<LocatedRecord>)>,
-    /// Bodies of the packs before it that may belong to the last batch of a process.
-    older: Vec<(u32, Vec<LocatedRecord>)>,
+    /// Bodies of the packs before it that may belong to the last batch of a process, by sequence
+    /// number, pack and offset. Each pack of a forged backup may add some that stay: none is
+    /// looked at again before it is ruled out.
+    older: BTreeMap<(u64, u32, u64), LocatedRecord>,
     /// The highest sequence number of all records, bodies excepted.
     seq: u64,
     /// The highest such number of records before the first gap of their pack.
@@ -53,9 +57,13 @@ impl UncommittedBodies {
     pub(super) fn add(&mut self, pack: u32, last: LastBodies, is_end_known: bool) {
         self.seq = self.seq.max(last.seq);
         self.before_gap = self.before_gap.max(last.before_gap);
-        self.older.extend(self.newest.take());
         // Most are ruled out at once, so that few are kept in memory.
-        self.rule_out(self.before_gap);
+        let seq = self.before_gap;
+        self.rule_out(seq);
+        if let Some((pack, bodies)) = self.newest.take() {
+            let kept = bodies.into_iter().filter(|body| body.header.seq > seq);
+            self.older.extend(kept.map(|body| ((body.header.seq, pack, body.offset), body)));
+        }
         self.newest = Some((pack, last.bodies)).filter(|_| !is_end_known);
     }
 
@@ -69,13 +77,69 @@ impl UncommittedBodies {
     /// bodies that maintenance copied there have lower ones, and count.
     pub(super) fn batches(mut self, counted: u64) -> impl Iterator<Item = (u32, Vec<LocatedRecord>)> {
         self.rule_out(counted);
-        self.older.into_iter().chain(self.newest)
+        let mut older: BTreeMap<u32, Vec<LocatedRecord>> = BTreeMap::new();
+        for ((_, pack, _), body) in self.older {
+            older.entry(pack).or_default().push(body);
+        }
+        older.values_mut().for_each(|bodies| bodies.sort_unstable_by_key(|body| body.offset));
+        older.into_iter().chain(self.newest)
     }
 
     fn rule_out(&mut self, seq: u64) {
-        for (_, bodies) in &mut self.older {
-            bodies.retain(|body| body.header.seq > seq);
+        while let Some(lowest) = self.older.first_entry().filter(|lowest| lowest.key().0 <= seq) {
+            lowest.remove();
         }
-        self.older.retain(|(_, bodies)| !bodies.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posthaste_mail_model::Id;
+    use posthaste_property::properties;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::log::record::Header;
+
+    /// Bodies at the end of a pack, and the sequence number of a commit before them.
+    fn pack(commit: u64, bodies: &[u64]) -> LastBodies {
+        let mut last = LastBodies::default();
+        let record = |kind, seq| Header { kind, steps: 0, seq, len: 0, id: Id::new(1, 1), content_crc: 0 };
+        let mut offset = 64;
+        for header in std::iter::once(record(Kind::Mailbox, commit))
+            .chain(bodies.iter().map(|seq| record(Kind::Body, *seq)))
+        {
+            last.add(LocatedRecord { offset, header });
+            offset += header.record_len();
+        }
+        last
+    }
+
+    properties! {
+        /// Each pack looked at all bodies of the packs before it.
+        #[test]
+        fn bodies_stay_until_a_commit_rules_them_out(
+            packs in prop::collection::vec((0..20_u64, prop::collection::vec(0..40_u64, 0..5)), 1..8),
+            counted in 0..40_u64,
+        ) {
+            let mut uncommitted = UncommittedBodies::default();
+            for (number, (commit, bodies)) in (1..).zip(&packs) {
+                uncommitted.add(number, pack(*commit, bodies), false);
+            }
+            let newest = packs.len() as u32;
+            let committed = packs.iter().map(|(commit, _)| *commit).max().unwrap_or(0).max(counted);
+            let expected = (1..).zip(&packs).map(|(number, (_, bodies))| {
+                let stays = |seq: &u64| number == newest || *seq > committed;
+                (number, bodies.iter().copied().filter(stays).collect::<Vec<u64>>())
+            });
+            let expected: Vec<_> =
+                expected.filter(|(number, bodies)| *number == newest || !bodies.is_empty()).collect();
+            let found = uncommitted.batches(counted);
+            let seqs = |bodies: Vec<LocatedRecord>| -> Vec<u64> {
+                bodies.iter().map(|body| body.header.seq).collect()
+            };
+            let found: Vec<(u32, Vec<u64>)> = found.map(|(number, bodies)| (number, seqs(bodies))).collect();
+            prop_assert_eq!(found, expected);
+        }
     }
 }

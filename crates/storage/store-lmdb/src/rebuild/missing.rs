@@ -4,6 +4,10 @@ use posthaste_mail_model::NumSet;
 
 use super::survey::{OldPacks, Survey};
 
+/// Sentences that name missing packs. There is one for those beside each other, and a few bytes of
+/// a forged checkpoint may leave a pack out.
+const SENTENCES_MAX: usize = 1_000;
+
 /// Missing packs.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MissingPacks {
@@ -26,13 +30,19 @@ pub(super) fn missing_packs(
     let numbers = found.packs.keys().chain(were_empty).chain(&found.empty).chain(&before.retired);
     let known = found.retired.ranges().iter().copied().chain(numbers.map(|number| (*number, *number)));
     let known: NumSet = NumSet::from_ranges(known);
-    let mut missing = MissingPacks::None;
     // One by one, the missing packs before a forged number would take gigabytes.
-    for &(low, high) in NumSet::range(1, highest).difference(&known).ranges() {
-        faults.push(match low == high {
-            true => format!("pack {low} is missing: restore it, or lose the mail in it"),
-            false => format!("packs {low} to {high} are missing: restore them, or lose the mail in them"),
-        });
+    let gaps = NumSet::range(1, highest).difference(&known);
+    let (named, others) = gaps.ranges().split_at(gaps.ranges().len().min(SENTENCES_MAX));
+    faults.extend(named.iter().map(|(low, high)| match low == high {
+        true => format!("pack {low} is missing: restore it, or lose the mail in it"),
+        false => format!("packs {low} to {high} are missing: restore them, or lose the mail in them"),
+    }));
+    if let (Some((low, _)), Some((_, high))) = (others.first(), others.last()) {
+        let places = others.len();
+        faults.push(format!("more packs are missing at {places} places between pack {low} and pack {high}"));
+    }
+    let mut missing = MissingPacks::None;
+    for &(low, high) in gaps.ranges() {
         let sealed = before.packs.range(low..=high).filter(|(_, state)| state.sealed).count();
         let is_in_old = sealed as u64 == u64::from(high - low) + 1;
         missing = missing.max(if is_in_old { MissingPacks::InOldIndex } else { MissingPacks::Unknown });
@@ -68,6 +78,20 @@ mod tests {
         assert_eq!((kind, faults.len()), (MissingPacks::Unknown, 2), "{faults:?}");
         assert!(faults[1].starts_with("packs 7 to 9 are missing"), "{faults:?}");
         assert_eq!(missing(&Survey::default(), &OldPacks::default(), 0).0, MissingPacks::None);
+    }
+
+    /// A sentence for each took fifty times as much memory as the checkpoint that leaves it out.
+    #[test]
+    fn many_gaps_between_packs_take_few_sentences() {
+        let retired = |last: u32| -> NumSet { (2..=last).step_by(2).collect() };
+        let few = Survey { retired: retired(1_000), ..Survey::default() };
+        let (kind, faults) = missing(&few, &OldPacks::default(), 1_001);
+        assert_eq!((kind, faults.len()), (MissingPacks::Unknown, 500));
+        let many = Survey { retired: retired(100_000), ..Survey::default() };
+        let (kind, faults) = missing(&many, &OldPacks::default(), 100_001);
+        assert_eq!((kind, faults.len()), (MissingPacks::Unknown, SENTENCES_MAX + 1));
+        let last = "more packs are missing at 49000 places between pack 2001 and pack 99999";
+        assert_eq!(faults.last().map(String::as_str), Some(last));
     }
 
     /// A sentence for each would take 400 GB.

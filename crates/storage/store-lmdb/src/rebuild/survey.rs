@@ -15,7 +15,7 @@ use super::catalog::{Catalog, Entry};
 use super::controls::{Control, Controls, ValidStatements, end_at};
 use super::last_bodies::{LastBodies, UncommittedBodies};
 use super::pack::Pack;
-use super::statements::statement_of;
+use super::statements::statements_of;
 use super::torn_round::{LastRound, TornRound, WholeRecords};
 use crate::index::Indexed;
 use crate::index::packs::PackState;
@@ -234,7 +234,7 @@ impl Survey {
             if found.offset > at {
                 self.damage.push(Damage { pack: number, from: at, to: found.offset, is_last: false });
             }
-            if let Some(statement) = statement_of(&search, &found) {
+            for statement in statements_of(&search, &found) {
                 controls.add(Control { pack: number, offset: found.offset, statement });
             }
             catalog.add(&mut txn, &Entry { pack: number, found })?;
@@ -292,10 +292,10 @@ impl Survey {
         if torn.is_empty() {
             return Ok(());
         }
-        let whole = WholeRecords::of(torn, &self.packs, catalog)?;
+        let mut whole = WholeRecords::of(torn, &self.packs, catalog)?;
         let mut ends = controls.possible_ends();
         for round in torn {
-            if round.is_redundant(&self.packs, &whole, &ends) {
+            if round.is_redundant(&self.packs, &mut whole, &ends) {
                 tracing::info!(
                     pack = round.pack,
                     at = round.from,

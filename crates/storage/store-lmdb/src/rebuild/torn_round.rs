@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use posthaste_store::Result;
 
-use super::catalog::{Catalog, Entry};
+use super::catalog::Catalog;
 use super::controls::{Ends, Statement};
 use super::pack::Pack;
-use super::statements::statement_of;
+use super::statements::statements_of;
 use crate::log::PackOffset;
-use crate::log::record::Kind;
+use crate::log::record::{Header, Kind, PackFormat, RECORD_HEADER};
 use crate::log::scan::LocatedRecord;
 use crate::log::search::Search;
 use crate::maintenance::COPY_MAX;
@@ -68,10 +68,10 @@ impl LastRound {
         let at = self.records.iter().position(|found| !search.is_whole(found))?;
         let mut records = Vec::from(self.records).split_off(at);
         let closing = records.pop_if(|last| is_closing(last));
-        let statement = closing.and_then(|closing| statement_of(search, &closing));
+        let statements = closing.map(|closing| statements_of(search, &closing)).unwrap_or_default();
         let first = records.first()?.offset;
         let is_last = search.is_readable(first) && !search.has_later_batch(first);
-        is_last.then_some(TornRound { pack, from: first, records, statement })
+        is_last.then_some(TornRound { pack, from: first, records, statements })
     }
 }
 
@@ -86,8 +86,8 @@ pub(super) struct TornRound {
     pub(super) from: u64,
     /// The records from there on except the last one.
     records: Vec<LocatedRecord>,
-    /// The statement of the last record.
-    statement: Option<Statement>,
+    /// The statements of the last record.
+    statements: Vec<Statement>,
 }
 
 impl TornRound {
@@ -97,42 +97,42 @@ impl TornRound {
     pub(super) fn is_redundant(
         &self,
         packs: &BTreeMap<u32, Pack>,
-        whole: &WholeRecords,
+        whole: &mut WholeRecords,
         ends: &Ends,
     ) -> bool {
-        let is_there = match &self.statement {
-            Some(Statement::Retired(pack) | Statement::Cut(PackOffset { pack, .. })) => {
-                packs.contains_key(pack)
-            }
-            Some(Statement::Abandoned(_) | Statement::Checkpoint(_)) => false,
-            Some(Statement::Damaged(_)) | None => true,
+        let is_there = |statement: &Statement| match statement {
+            Statement::Retired(retired) => retired.iter().all(|pack| packs.contains_key(&pack)),
+            Statement::Cut(at) => packs.contains_key(&at.pack),
+            Statement::Abandoned(_) => false,
+            Statement::Damaged(_) => true,
         };
         let numbers: HashSet<u64> = self.records.iter().map(|copy| copy.header.seq).collect();
-        if !is_there || numbers.len() < self.records.len() {
+        if !self.statements.iter().all(is_there) || numbers.len() < self.records.len() {
             return false;
         }
-        let is_original = |entry: &Entry, copy: &LocatedRecord| {
-            let (pack, offset) = (entry.pack, entry.found.offset);
-            copy.header.is_copy_of(&entry.found.header)
-                && (pack != self.pack || offset < self.from)
-                && ends.get(&pack).is_none_or(|end| offset < *end)
-        };
-        self.records.iter().all(|copy| {
-            let places = whole.0.get(&copy.header.seq);
-            places.is_some_and(|places| places.iter().any(|entry| is_original(entry, copy)))
-        })
+        let torn = PackOffset { pack: self.pack, offset: self.from };
+        self.records.iter().all(|copy| whole.has(&copy.header, torn, ends))
     }
 }
 
-/// The whole records of the catalog that have the numbers of records of torn rounds, by number.
-pub(super) struct WholeRecords(HashMap<u64, Vec<Entry>>);
+/// The places of the whole records that torn rounds copied, by their heads. Of the places in one
+/// pack it has the first: if that does not count, none does. Each pack of a forged backup may have
+/// a torn round, and all its records one number.
+pub(super) struct WholeRecords(HashMap<[u8; RECORD_HEADER], Vec<PackOffset>>);
+
+/// A head as all copies of its record have it.
+fn head_of_all(header: &Header) -> [u8; RECORD_HEADER] {
+    Header { steps: 0, ..*header }.to_bytes(PackFormat::Unbound, 0)
+}
 
 impl WholeRecords {
-    /// Reads the catalog once for all rounds: each pack of a forged backup may have one.
+    /// Reads the catalog once for all rounds.
     pub(super) fn of(rounds: &[TornRound], packs: &BTreeMap<u32, Pack>, catalog: &Catalog) -> Result<Self> {
-        let numbers = rounds.iter().flat_map(|round| &round.records).map(|copy| copy.header.seq);
-        let mut found: HashMap<u64, Vec<Entry>> = numbers.map(|number| (number, Vec::new())).collect();
-        let (Some(lowest), Some(highest)) = (found.keys().min().copied(), found.keys().max().copied()) else {
+        let heads = || rounds.iter().flat_map(|round| &round.records).map(|copy| copy.header);
+        let mut found: HashMap<_, Vec<PackOffset>> =
+            heads().map(|header| (head_of_all(&header), Vec::new())).collect();
+        let numbers = || heads().map(|header| header.seq);
+        let (Some(lowest), Some(highest)) = (numbers().min(), numbers().max()) else {
             return Ok(Self(found));
         };
         let txn = catalog.read()?;
@@ -141,12 +141,102 @@ impl WholeRecords {
             if entry.found.header.kind != Kind::Body && entry.seq() > highest {
                 break;
             }
-            if let Some(places) = found.get_mut(&entry.seq())
+            let Some(places) = found.get_mut(&head_of_all(&entry.found.header)) else { continue };
+            if places.last().is_none_or(|place| place.pack != entry.pack)
                 && packs.get(&entry.pack).is_some_and(|pack| pack.content(&entry.found).is_ok())
             {
-                places.push(entry);
+                places.push(PackOffset { pack: entry.pack, offset: entry.found.offset });
             }
         }
         Ok(Self(found))
+    }
+
+    /// Whether a record is whole in a place that counts, and that is not in the torn round, which
+    /// begins at `torn`.
+    fn has(&mut self, header: &Header, torn: PackOffset, ends: &Ends) -> bool {
+        let Some(places) = self.0.get_mut(&head_of_all(header)) else { return false };
+        let mut at = 0;
+        while let Some(&PackOffset { pack, offset }) = places.get(at) {
+            if ends.get(&pack).is_some_and(|end| offset >= *end) {
+                // It does not count for later rounds either: ends only fall.
+                places.swap_remove(at);
+            } else if pack != torn.pack || offset < torn.offset {
+                return true;
+            } else {
+                at += 1;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use posthaste_mail_model::{BodyId, Id};
+
+    use super::*;
+    use crate::log::record::Batch;
+    use crate::log::scan::{Scan, pack_format};
+    use crate::rebuild::catalog::Entry;
+
+    const STORE: Id = Id::from_bytes([7; 16]);
+    const BODY: BodyId = BodyId(Id::new(1, 1));
+
+    /// Adds a pack to the catalog. It has three copies of a body, and many others of its number.
+    fn add_pack(dir: &std::path::Path, number: u32, catalog: &Catalog) -> (Pack, Vec<LocatedRecord>) {
+        let mut batch = Batch::new(STORE, number, 0);
+        batch.pack_header(STORE);
+        for n in 0..60_u128 {
+            let body = if n % 20 == 9 { BODY } else { BodyId(Id::new(2, n)) };
+            batch.body(5, body, &Bytes::from_static(b"the same"));
+        }
+        let bytes: Vec<u8> = batch.pieces().flatten().copied().collect();
+        let path = dir.join(number.to_string());
+        std::fs::write(&path, &bytes).unwrap();
+        let file = Arc::new(std::fs::File::open(&path).unwrap());
+        let format = pack_format(&*file, number, STORE).unwrap().unwrap();
+        let mut scan = Scan::new(&*file, format, 0, bytes.len() as u64);
+        let mut copies = Vec::new();
+        let mut txn = catalog.write().unwrap();
+        while let Some(found) = scan.advance().unwrap() {
+            catalog.add(&mut txn, &Entry { pack: number, found }).unwrap();
+            copies.extend((found.header.id == BODY.0).then_some(found));
+        }
+        txn.commit().unwrap();
+        (Pack { file, format, end: bytes.len() as u64, abandoned: None }, copies)
+    }
+
+    /// Each round looked at all records of its numbers, and kept them in memory.
+    #[test]
+    fn a_record_of_a_torn_round_has_one_place_in_each_pack() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = Catalog::make(&dir.path().join("catalog"), 1 << 24).unwrap();
+        let (first, copies) = add_pack(dir.path(), 1, &catalog);
+        let (second, others) = add_pack(dir.path(), 2, &catalog);
+        let packs = BTreeMap::from([(1, first), (2, second)]);
+        let round = |pack, copy: LocatedRecord| TornRound {
+            pack,
+            from: copy.offset,
+            records: vec![copy],
+            statements: Vec::new(),
+        };
+        let rounds = [round(1, copies[0]), round(2, others[2])];
+        let whole = || WholeRecords::of(&rounds, &packs, &catalog).unwrap();
+        let place = |pack, found: LocatedRecord| PackOffset { pack, offset: found.offset };
+        let places: Vec<PackOffset> = whole().0.into_values().flatten().collect();
+        assert_eq!(places, [place(1, copies[0]), place(2, others[0])]);
+
+        let is_redundant = |round: usize, ends: &[(u32, u64)]| {
+            let ends: Ends = ends.iter().copied().collect();
+            rounds[round].is_redundant(&packs, &mut whole(), &ends)
+        };
+        assert!(is_redundant(0, &[]), "pack 2 has it");
+        assert!(!is_redundant(0, &[(2, others[0].offset)]), "pack 1 has it in the round alone");
+        assert!(is_redundant(0, &[(2, others[0].offset + 1)]));
+        assert!(is_redundant(1, &[(1, 64)]), "the same pack has it before the round");
+        assert!(!is_redundant(1, &[(1, 64), (2, 64)]));
     }
 }

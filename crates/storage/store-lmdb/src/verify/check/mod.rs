@@ -223,7 +223,8 @@ impl Check<'_> {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(path.display())(error)),
             };
-            if size > 0 && !retired.contains(&number) && self.index.pack(&txn, number)?.is_none() {
+            let is_retired = retired.binary_search(&number).is_ok();
+            if size > 0 && !is_retired && self.index.pack(&txn, number)?.is_none() {
                 unknown.push(number);
             }
         }
