@@ -1,9 +1,8 @@
 //! Selects the messages from other hosts that are verified.
 
 use bytes::Bytes;
-use posthaste_authentication::Verifier;
+use posthaste_authentication::{ReservedMemory, Verifier};
 use posthaste_directory::Network;
-use posthaste_net::BytePermit;
 use posthaste_reporting::DmarcReports;
 
 /// The messages that are verified, and the verifier.
@@ -31,5 +30,5 @@ pub(crate) struct Verified {
     /// host brings its message, or SPF or DKIM passes for the domain of the reverse path.
     pub(crate) is_sender_proven: bool,
     /// The reserved memory of the copy. The message as it came is kept, too.
-    pub(crate) memory: Option<BytePermit>,
+    pub(crate) memory: Option<ReservedMemory>,
 }

@@ -16,7 +16,7 @@
 //! * All look-ups of a message together have a deadline. There are bounds for its header, its
 //!   signatures, and the text written about them.
 //! * Messages are verified on threads of their own. The number at a time has a limit, and a lower
-//!   one for each network. Their memory is taken from a budget.
+//!   one for each network. Their memory is a part of a budget, in which each network has a share.
 //!
 //! The crate `mail-auth` does the verification itself. This crate decides the methods, their order,
 //! their bounds and the consequences. It makes the signatures itself, because `mail-auth` cannot
@@ -30,6 +30,7 @@ pub mod dns;
 pub mod fuzzing;
 mod header;
 mod keys;
+mod memory;
 pub mod results;
 mod senders;
 mod shown;
@@ -43,6 +44,7 @@ mod verify;
 pub use canonical::has_bare_cr;
 pub use header::{changing_header, reading_header};
 pub use keys::{Algorithm, DomainKey, DomainKeys, KeyError, KeyState};
+pub use memory::ReservedMemory;
 pub use senders::Senders;
 pub use sign::{NamedSender, Origin, SENDER_ADDRESSES_MAX, Signer, named_senders};
 pub use threads::Verifications;

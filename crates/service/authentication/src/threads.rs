@@ -1,5 +1,5 @@
 //! The threads on which messages are verified. They may block. Their number is limited, and one
-//! network gets only a part of them.
+//! network gets only a part of them. The memory is in [`crate::memory`].
 //!
 //! A verification mostly waits for DNS, and the sender's name server decides how long. So there
 //! are many threads, and one network has at most a quarter of them. If several slow networks have
@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use posthaste_net::{KeyedPermit, KeyedSemaphore, Tiers, compute_threads, dns_runtime};
+use posthaste_net::{ByteBudget, KeyedPermit, KeyedSemaphore, Tiers, compute_threads, dns_runtime};
+
+use crate::memory::VerificationMemory;
 
 /// Messages verified at a time; each may wait for DNS on a thread.
 const THREADS: usize = 64;
@@ -25,17 +27,22 @@ const THREADS: usize = 64;
 /// the next thread. If each of the 64 is busy for 20 s, that is some 0.3 s. An eighth would be
 /// too few for a large sender, whose messages come in bursts.
 const THREADS_EACH: usize = THREADS / 4;
+/// Memory by default: some of the largest messages.
+const MEMORY_DEFAULT: usize = 256 << 20;
+/// Octets of the longest message by default.
+const MESSAGE_LEN_DEFAULT: usize = 64 << 20;
 
-/// Threads, by the network of the sending host ([`Tiers::share`]), and permits to compute. Clones
-/// share them.
+/// Threads and memory, by the network of the sending host ([`Tiers::share`]), and permits to
+/// compute. Clones share them.
 #[derive(Clone)]
 pub struct Verifications {
     threads: KeyedSemaphore<IpAddr>,
     compute: Arc<BlockingSemaphore>,
+    pub(crate) memory: VerificationMemory,
 }
 
 impl Verifications {
-    /// The threads of one server. Its verifiers share them, also after a reload.
+    /// The threads and the memory of one server. Its verifiers share them, also after a reload.
     #[allow(
         clippy::new_without_default,
         reason = "permits are shared, so nobody should get others by accident"
@@ -44,7 +51,15 @@ impl Verifications {
         Self {
             threads: KeyedSemaphore::new(THREADS, THREADS_EACH),
             compute: Arc::new(BlockingSemaphore::new(compute_threads())),
+            memory: VerificationMemory::within(ByteBudget::new(MEMORY_DEFAULT), MESSAGE_LEN_DEFAULT),
         }
+    }
+
+    /// Takes memory from a part of this budget, which others may share. The longest message has
+    /// this many octets.
+    #[must_use]
+    pub fn with_memory(self, budget: ByteBudget, message_len: usize) -> Self {
+        Self { memory: VerificationMemory::within(budget, message_len), ..self }
     }
 
     /// A thread for a message from this address; none if that takes too long.
@@ -118,7 +133,7 @@ mod tests {
     #[test]
     fn so_many_compute_at_a_time() {
         let compute = Arc::new(BlockingSemaphore::new(2));
-        let verifications = Verifications { threads: KeyedSemaphore::new(1, 1), compute };
+        let verifications = Verifications { compute, ..Verifications::new() };
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {

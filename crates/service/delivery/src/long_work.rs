@@ -15,6 +15,11 @@
 //! 2. a place, or the permit for the run of a script;
 //! 3. memory for the work.
 //!
+//! Before all that, a message of another host is verified. It holds nothing of this list then. It
+//! takes memory for the work, too: first bytes of the part for verifications, and then those of the
+//! budget. With these, it waits for name servers, scanners and milters, and for nothing of this
+//! list.
+//!
 //! What a script wants is held while the message goes to its next steps. Nothing waits for that
 //! memory: it is there at once, or the message is deferred
 //! ([`crate::Delivery::room_for_outcome`]).

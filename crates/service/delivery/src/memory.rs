@@ -1,7 +1,9 @@
 //! Memory for summaries and conversions that are being made: one budget, which both share. Another
 //! one is for summaries that are made and not stored yet.
 //!
-//! The copy of a message that was verified counts for the first, too, while it waits for scanners.
+//! The verification of a message counts for the first, too, and so does its copy until scanners and
+//! milters have answered. Verifications have a part of it, in which networks have shares:
+//! `crates/service/authentication/src/memory.rs`.
 //!
 //! A script holds the summary of its message while the mail that it sends is delivered. If that
 //! mail waited for the second budget, two scripts could wait for each other. It takes what is
@@ -37,7 +39,8 @@ pub fn is_long(octets: usize) -> bool {
 pub(crate) const SUMMARY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A budget whose shares are all of it. Each use is so short that fairness between accounts needs
-/// no shares. Waiters are served in order, so many small messages do not starve a large one.
+/// no shares; verifications take longer, and have some. Waiters are served in order, so many small
+/// messages do not starve a large one.
 pub(crate) fn one_share(budget: ByteBudget) -> ByteBudget {
     budget.with_share_of_at_least(usize::MAX).in_order()
 }

@@ -58,7 +58,6 @@ impl Driver {
                 }
                 let trace_len = trace_len + verdict.field.len();
                 let (client_name, is_sender_proven) = (verdict.client_name, verdict.is_sender_proven);
-                let memory = Some(memory);
                 Ok(Verified { message, trace_len, is_quarantined, client_name, is_sender_proven, memory })
             }
         }

@@ -18,12 +18,13 @@ use mail_auth::{
     IprevOutput, MessageAuthenticator, SpfOutput, SpfResult,
 };
 use posthaste_mime_summary::bounded_header_len;
-use posthaste_net::{ByteBudget, BytePermit, Holder, on_compute_thread_with};
+use posthaste_net::on_compute_thread_with;
 use tokio::time::timeout;
 
 use self::client_name::verified_name;
 use crate::bounds::{DOMAIN_LEN_MAX, FIELD_LEN_MAX, LeftOut, bound, bound_authors, has_key_name};
 use crate::header::reading_header;
+use crate::memory::{ReservedMemory, verification_bytes};
 use crate::results::with_results;
 use crate::shown::{is_all_shown, shown_domains};
 use crate::threads::Verifications;
@@ -31,13 +32,6 @@ use crate::threads::Verifications;
 /// How long a message waits for a place, and then for memory, before it is deferred. Senders wait
 /// ten minutes for an answer to their data (RFC 5321 §4.5.3.2.6).
 const THREAD_WITHIN: Duration = Duration::from_secs(60);
-/// Memory for messages under way by default: some of the largest.
-const MEMORY_DEFAULT: usize = 256 << 20;
-/// Bytes that the parsed header takes for each of its own, at most: addresses of two letters take
-/// 64, and empty fields 8 for each signature and 8 more.
-const HEADER_FACTOR: usize = 72;
-/// Bytes that the rest of a verification takes: look-ups, keys, hashes.
-const BESIDE: usize = 64 << 10;
 
 /// The result of a method whose look-ups took too long.
 const LATE: &str = "temperror (look-ups took too long)";
@@ -128,7 +122,6 @@ pub struct Verifier {
     authenticator: MessageAuthenticator,
     options: Arc<VerifierOptions>,
     verifications: Verifications,
-    memory: ByteBudget,
     /// See [`THREAD_WITHIN`].
     thread_within: Duration,
 }
@@ -140,8 +133,9 @@ pub struct Verified {
     pub message: Bytes,
     /// The outcome.
     pub verdict: Verdict,
-    /// The reserved memory of the copy. Hold it as long as the message as it came.
-    pub memory: BytePermit,
+    /// The reserved memory of the copy. Hold it as long as the message as it came. `None` after an
+    /// internal error.
+    pub memory: Option<ReservedMemory>,
 }
 
 /// No place or no memory became free in time.
@@ -162,18 +156,11 @@ impl Verifier {
             authenticator: MessageAuthenticator(resolver),
             options: Arc::new(options),
             verifications: Verifications::new(),
-            memory: ByteBudget::new(MEMORY_DEFAULT).with_share_of_at_least(usize::MAX),
             thread_within: THREAD_WITHIN,
         }
     }
 
-    /// Takes memory for messages under way from this budget, which others may share.
-    #[must_use]
-    pub fn with_memory(self, budget: ByteBudget) -> Self {
-        Self { memory: budget.with_share_of_at_least(usize::MAX), ..self }
-    }
-
-    /// Takes threads from these, which verifiers that follow each other share.
+    /// Takes threads and memory from these, which verifiers that follow each other share.
     #[must_use]
     pub fn with_verifications(self, verifications: Verifications) -> Self {
         Self { verifications, ..self }
@@ -191,13 +178,9 @@ impl Verifier {
         let permit = self.verifications.thread(client.address, self.thread_within).await.ok_or(Busy)?;
         let received = message.slice(trace_len.min(message.len())..);
         let header_len = reading_header(None, &received, |received| bounded_header_len(&received)).await;
-        let holder = Holder::Address(client.address);
-        let memory = self.memory.begin(holder);
-        let wanted = message.len() + header_len.unwrap_or(0) * HEADER_FACTOR + BESIDE;
-        // A budget that is smaller than one message takes them one by one.
-        let wanted = wanted.min(self.memory.largest());
-        memory.grow_to_within(wanted, self.thread_within).await.map_err(|_| Busy)?;
-        memory.complete();
+        let wanted = verification_bytes(message.len(), header_len.unwrap_or(0));
+        let memory = self.verifications.memory.reserve(client.address, wanted, self.thread_within);
+        let memory = memory.await.ok_or(Busy)?;
         let (this, client, whole) = (self.clone(), client.clone(), message.clone());
         // The work holds permit and memory, not the task that waits for it: it continues if a
         // session ends.
@@ -207,7 +190,9 @@ impl Verifier {
                 None => this.unbounded(),
             };
             let marked = this.verifications.compute(|| with_results(&whole, &verdict.field, this.host()));
-            Verified { message: marked, verdict, memory }
+            // Scanners may take long. Meanwhile there is the copy, and no parsed header.
+            memory.shrink_to(marked.len());
+            Verified { message: marked, verdict, memory: Some(memory) }
         };
         match on_compute_thread_with(permit, work).await {
             Ok(verified) => Ok(verified),
@@ -215,7 +200,7 @@ impl Verifier {
                 tracing::error!(%error, "a message was not verified: this is a bug, please report it");
                 let verdict = self.unverified("auth=temperror (internal error)");
                 let message = with_results(message, &verdict.field, self.host());
-                Ok(Verified { message, verdict, memory: self.memory.begin(holder) })
+                Ok(Verified { message, verdict, memory: None })
             }
         }
     }

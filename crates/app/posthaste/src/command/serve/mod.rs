@@ -193,7 +193,7 @@ async fn serve(
     opened.directory.trust_networks(config.login.trusted_networks.clone());
     opened.directory.set_logins(config.logins()?);
     let mut signals = Signals::new()?;
-    let budgets = Budgets::new(&plan, &config, &opened.store);
+    let budgets = Budgets::new(&plan, &config, &opened);
     let background = Background::start(&config, &opened, &budgets, &certificates);
     let filter = Filter::new(opened.delivery.clone(), None, &services::hostname(&config));
     let filter = filter.with_site(config.sieve.site()?).with_accounts(budgets.accounts.clone());

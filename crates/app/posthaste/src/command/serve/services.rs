@@ -24,7 +24,6 @@ use posthaste_smtp_server::{
     IfUnscanned, MailSink, Milters, PlaintextAuth, Role, Scanning, SenderRule, SmtpOptions, SmtpService,
     Verification,
 };
-use posthaste_store::Store;
 
 use super::current_runner::CurrentRunner;
 use super::metrics::Sources;
@@ -66,7 +65,7 @@ pub struct Budgets {
     pub heavy: Heavy,
     /// Permits for ManageSieve's commands on scripts.
     pub scripts: KeyedSemaphore<[u8; 16]>,
-    /// Threads for messages that are verified.
+    /// Threads and memory for messages that are verified.
     pub verifications: Verifications,
     /// The search index: it names the messages that may hold a word.
     pub index: SearchIndex,
@@ -89,7 +88,9 @@ impl Budgets {
         Sources { registry, started: Instant::now(), index, runner }
     }
 
-    pub fn new(plan: &Plan, config: &Config, store: &Store) -> Self {
+    pub fn new(plan: &Plan, config: &Config, opened: &Opened) -> Self {
+        let (store, summaries) = (&opened.store, opened.delivery.summaries().clone());
+        let message_len = usize::try_from(plan.message).unwrap_or(usize::MAX);
         let budget = |bytes| ByteBudget::new(usize::try_from(bytes).unwrap_or(usize::MAX));
         let accounts = Accounts::new(config.limits.of_accounts(plan.connections));
         let metrics = Arc::default();
@@ -110,7 +111,7 @@ impl Budgets {
             contexts: budget(plan.contexts),
             heavy: Heavy::new(),
             scripts: KeyedSemaphore::new(compute_threads(), 1),
-            verifications: Verifications::new(),
+            verifications: Verifications::new().with_memory(summaries, message_len),
             index,
             seen: HostRecords::default(),
             accounts,
@@ -161,10 +162,7 @@ impl Services {
         // Without a relay no report could be sent.
         let reports = filter.relay().and_then(|_| budgets.reporter.dmarc());
         let verification = verification(config).map(|verification| Verification {
-            verifier: verification
-                .verifier
-                .with_memory(opened.delivery.summaries().clone())
-                .with_verifications(budgets.verifications.clone()),
+            verifier: verification.verifier.with_verifications(budgets.verifications.clone()),
             reports,
             ..verification
         });
