@@ -14,6 +14,7 @@ use posthaste_load_results::AuditResult;
 use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 
 use crate::accounts::Accounts;
+use crate::mailbox_list::MailboxList;
 use crate::run::{CountBounds, Failure, Ledger};
 use crate::target::Target;
 
@@ -198,8 +199,9 @@ async fn enumerate(options: &AuditOptions, account: u32) -> Result<AccountConten
     client.login(&options.accounts.name(account), &options.accounts.password(account)).await?;
     let mut names = Names::default();
     client.command("LIST \"\" \"*\"", &mut names).await?;
+    let listed = names.0.all().map_err(Failure::Wrong)?;
     let mut found = AccountContents::default();
-    for name in names.0 {
+    for name in listed.into_iter().filter(|l| l.selectable).map(|l| l.name) {
         let mut lister = Lister { found: &mut found, mailbox: &name, exists: 0, validity: 0, verifier: None };
         let line = format!("EXAMINE {}", quoted(&name));
         let done = client.command(&line, &mut lister).await?;
@@ -221,12 +223,12 @@ async fn enumerate(options: &AuditOptions, account: u32) -> Result<AccountConten
 }
 
 #[derive(Default)]
-struct Names(Vec<String>);
+struct Names(MailboxList);
 
 impl Handler for Names {
     fn response(&mut self, response: Response<'_>) {
         if let Response::List(text) = response {
-            self.0.extend(listing::list(text).filter(|l| l.selectable).map(|l| l.name));
+            self.0.add(text);
         }
     }
 }

@@ -12,6 +12,7 @@
 mod accounts;
 pub mod audit;
 pub mod interrupt;
+mod mailbox_list;
 mod observed;
 pub mod populate;
 pub mod run;

@@ -30,7 +30,7 @@ impl Reference {
     /// The clock of the agent, if it watches the server; otherwise this machine's.
     ///
     /// # Errors
-    /// The agent does not answer, or is of a version without a clock.
+    /// The agent does not answer, or has another version.
     pub fn of(target: &WatchTarget) -> io::Result<Self> {
         let WatchTarget::Agent { address, token, pid } = target else { return Ok(Self::own()) };
         let mut agent = Remote::connect(address, token, *pid)?;

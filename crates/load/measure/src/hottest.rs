@@ -33,10 +33,16 @@ pub struct Profile {
 /// Waits for `after`, and then samples the process tree for `length`.
 pub fn sample(root: u32, after: Duration, length: Duration) -> Offered<Profile> {
     std::thread::sleep(after);
-    let file = std::env::temp_dir().join(format!("posthaste-load-{}-{root}.perf", std::process::id()));
-    let found = record(root, length, &file).and_then(|()| report(&file));
-    let _ = std::fs::remove_file(&file);
-    found.map_or_else(Offered::NotOffered, Offered::Value)
+    recorded(root, length).map_or_else(Offered::NotOffered, Offered::Value)
+}
+
+/// The file of perf is in a folder of this user alone. Elsewhere others could put a link in its
+/// place.
+fn recorded(root: u32, length: Duration) -> Result<Profile, String> {
+    let folder = tempfile::tempdir().map_err(|e| format!("perf: a folder for its file: {e}"))?;
+    let file = folder.path().join("samples");
+    record(root, length, &file)?;
+    report(&file)
 }
 
 /// Processes and threads that are started meanwhile are sampled, too: perf's counters are
@@ -175,6 +181,19 @@ mod tests {
         assert!(refused(said).contains("sysctl kernel.perf_event_paranoid=1"));
         assert_eq!(refused("Error:\nNo such file\n"), "perf: No such file");
         assert_eq!(refused(""), "perf: it failed");
+    }
+
+    #[test]
+    fn no_name_that_others_may_know_is_used_for_the_file() {
+        // No process has this number.
+        let root = u32::MAX;
+        let name = format!("posthaste-load-{}-{root}.perf", std::process::id());
+        let known = std::env::temp_dir().join(name);
+        std::fs::write(&known, "of another user").unwrap();
+        assert!(matches!(sample(root, Duration::ZERO, Duration::ZERO), Offered::NotOffered(_)));
+        let left = std::fs::read_to_string(&known);
+        let _ = std::fs::remove_file(&known);
+        assert_eq!(left.unwrap(), "of another user");
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod agent;
 mod cgroup;
 mod clock;
 mod counted;
+mod deadline;
 pub mod hottest;
 mod link;
 pub mod machine;

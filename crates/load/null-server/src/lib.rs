@@ -11,6 +11,7 @@ mod onward;
 mod server;
 mod sink;
 mod store;
+mod waits;
 
 use std::io;
 use std::net::SocketAddr;

@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use posthaste_load_workload::corpus::{Verdict, Verifier};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::onward::Onward;
+use crate::waits::Waits;
 
 /// The longest command taken: RFC 5321 §4.5.3.1.4 allows 512 octets; extensions add to it.
 const COMMAND_BYTES_MAX: usize = 4 * 1024;
@@ -25,8 +27,14 @@ const MESSAGE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const KEPT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The most recipients of a message with accounts: RFC 5321 §4.5.3.1.8.
 const RECIPIENTS_MAX: usize = 100;
-/// Connections at once: a server that sends mail has some dozens to one host.
+/// Connections at once: a server that sends mail has some dozens to one host. One more ends the one
+/// that waits longest for its peer.
 const CONNECTIONS_MAX: usize = 1024;
+/// Longest wait for a peer (RFC 5321 §4.5.3.2.7).
+const PEER_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+/// Pause after a connection could not be accepted. Without a free descriptor every try fails at
+/// once.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// The messages that a sink has taken.
 #[derive(Debug, Default)]
@@ -66,9 +74,9 @@ impl SinkCounts {
 /// # Errors
 /// The address cannot be bound.
 pub fn sink(address: &str) -> io::Result<(SocketAddr, Arc<SinkCounts>)> {
-    let host = Host { taken: Arc::default(), onward: None };
+    let host = Host::default();
     let taken = host.taken.clone();
-    Ok((start(address, host, Arc::default())?, taken))
+    Ok((start(address, host, Arc::default(), CONNECTIONS_MAX)?, taken))
 }
 
 /// A relay; it stops when it is dropped.
@@ -88,8 +96,9 @@ impl Relay {
     /// There is no port or thread left.
     pub fn start(lmtp: SocketAddr, elsewhere: &str) -> io::Result<Self> {
         let (taken, stop) = (Arc::new(SinkCounts::default()), Arc::new(Notify::new()));
-        let host = Host { taken: taken.clone(), onward: Some(Onward::new(lmtp, elsewhere)) };
-        Ok(Self { address: start("127.0.0.1:0", host, stop.clone())?, taken, stop })
+        let onward = Some(Onward::new(lmtp, elsewhere));
+        let host = Host { taken: taken.clone(), onward, waits: Waits::default() };
+        Ok(Self { address: start("127.0.0.1:0", host, stop.clone(), CONNECTIONS_MAX)?, taken, stop })
     }
 }
 
@@ -100,14 +109,26 @@ impl Drop for Relay {
 }
 
 /// A host that takes mail.
+#[derive(Default)]
 struct Host {
     taken: Arc<SinkCounts>,
     /// The server of the accounts, if it is a relay.
     onward: Option<Onward>,
+    waits: Waits,
+}
+
+impl Host {
+    async fn read(&self, stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<usize> {
+        self.waits.wait(PEER_TIMEOUT, stream.read_buf(input)).await
+    }
+
+    async fn write(&self, stream: &mut TcpStream, text: &[u8]) -> io::Result<()> {
+        self.waits.wait(PEER_TIMEOUT, stream.write_all(text)).await
+    }
 }
 
 /// Serves at an address, on a thread of its own, until it is stopped.
-fn start(address: &str, host: Host, stop: Arc<Notify>) -> io::Result<SocketAddr> {
+fn start(address: &str, host: Host, stop: Arc<Notify>, connections: usize) -> io::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind(address)?;
     let bound = listener.local_addr()?;
     listener.set_nonblocking(true)?;
@@ -116,7 +137,7 @@ fn start(address: &str, host: Host, stop: Arc<Notify>) -> io::Result<SocketAddr>
     std::thread::Builder::new().name("sink".into()).spawn(move || {
         runtime.block_on(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
-            let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+            let places = Arc::new(Semaphore::new(connections));
             tokio::select! {
                 () = accept(&listener, &places, &host) => {}
                 () = stop.notified() => {}
@@ -128,8 +149,8 @@ fn start(address: &str, host: Host, stop: Arc<Notify>) -> io::Result<SocketAddr>
 
 async fn accept(listener: &TcpListener, places: &Arc<Semaphore>, host: &Arc<Host>) {
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let stream = connected(|| listener.accept()).await;
+        let Some(place) = host.waits.place(places).await else { return };
         let host = host.clone();
         tokio::spawn(async move {
             let _place = place;
@@ -137,6 +158,19 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>, host: &Arc<Host
             // A peer that leaves in the middle has sent nothing that counts.
             let _ = converse(stream, &host).await;
         });
+    }
+}
+
+/// The next connection.
+async fn connected<F>(mut accept: impl FnMut() -> F) -> TcpStream
+where
+    F: Future<Output = io::Result<(TcpStream, SocketAddr)>>,
+{
+    loop {
+        match accept().await {
+            Ok((stream, _)) => return stream,
+            Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+        }
     }
 }
 
@@ -160,14 +194,14 @@ fn path(line: &[u8]) -> String {
 }
 
 async fn converse(mut stream: TcpStream, host: &Host) -> io::Result<()> {
-    stream.write_all(b"220 sink ESMTP\r\n").await?;
+    host.write(&mut stream, b"220 sink ESMTP\r\n").await?;
     let (mut input, mut envelope): (Vec<u8>, Envelope) = Default::default();
     loop {
         let Some(end) = memchr::memchr(b'\n', &input) else {
             if input.len() > COMMAND_BYTES_MAX {
-                return stream.write_all(b"500 5.5.2 Line too long\r\n").await;
+                return host.write(&mut stream, b"500 5.5.2 Line too long\r\n").await;
             }
-            if stream.read_buf(&mut input).await? == 0 {
+            if host.read(&mut stream, &mut input).await? == 0 {
                 return Ok(());
             }
             continue;
@@ -190,7 +224,7 @@ async fn converse(mut stream: TcpStream, host: &Host) -> io::Result<()> {
             }
             b"DATA" if envelope.elsewhere == 0 && envelope.here.is_empty() => b"503 5.5.1 RCPT first\r\n",
             b"DATA" => {
-                stream.write_all(b"354 Go on\r\n").await?;
+                host.write(&mut stream, b"354 Go on\r\n").await?;
                 match take(&mut stream, &mut input, host, std::mem::take(&mut envelope)).await? {
                     true => b"250 2.0.0 Taken\r\n",
                     false => b"451 4.4.1 Not delivered\r\n",
@@ -201,10 +235,10 @@ async fn converse(mut stream: TcpStream, host: &Host) -> io::Result<()> {
                 b"250 2.0.0 OK\r\n"
             }
             b"NOOP" => b"250 2.0.0 OK\r\n",
-            b"QUIT" => return stream.write_all(b"221 2.0.0 Bye\r\n").await,
+            b"QUIT" => return host.write(&mut stream, b"221 2.0.0 Bye\r\n").await,
             _ => b"502 5.5.1 Not implemented\r\n",
         };
-        stream.write_all(reply).await?;
+        host.write(&mut stream, reply).await?;
     }
 }
 
@@ -216,7 +250,7 @@ async fn take(
     envelope: Envelope,
 ) -> io::Result<bool> {
     let mut kept = (!envelope.here.is_empty()).then(Vec::new);
-    let (verdict, bytes) = message(stream, input, kept.as_mut()).await?;
+    let (verdict, bytes) = message(stream, input, host, kept.as_mut()).await?;
     let delivered = match (&host.onward, &kept) {
         (Some(onward), Some(mail)) => onward.deliver(&envelope.from, &envelope.here, mail).await.is_ok(),
         _ => true,
@@ -237,6 +271,7 @@ async fn take(
 async fn message(
     stream: &mut TcpStream,
     input: &mut Vec<u8>,
+    host: &Host,
     mut kept: Option<&mut Vec<u8>>,
 ) -> io::Result<(Verdict, u64)> {
     let (mut verifier, mut bytes, mut at) = (Verifier::default(), 0u64, 0usize);
@@ -258,7 +293,7 @@ async fn message(
         }
         input.drain(..at);
         at = 0;
-        if bytes + input.len() as u64 > most || stream.read_buf(input).await? == 0 {
+        if bytes + input.len() as u64 > most || host.read(stream, input).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -306,6 +341,48 @@ mod tests {
         assert_eq!(say(&mut client, b"QUIT\r\n"), "221");
         assert_eq!((taken.messages(), taken.recipients(), taken.altered(), taken.foreign()), (3, 3, 1, 1));
         assert_eq!(taken.bytes(), (own.len() + altered.len() + 12 + 2 + 10) as u64);
+    }
+
+    #[test]
+    fn the_connection_that_waits_longest_leaves_for_a_new_one() {
+        let address = start("127.0.0.1:0", Host::default(), Arc::default(), 2).unwrap();
+        let connect = || {
+            let stream = std::net::TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let mut client = BufReader::new(stream);
+            assert_eq!(say(&mut client, b""), "220");
+            client
+        };
+        let (mut busy, mut silent) = (connect(), connect());
+        assert_eq!(say(&mut busy, b"NOOP\r\n"), "250");
+        let mut new = connect();
+        assert_eq!(silent.read_line(&mut String::new()).unwrap(), 0);
+        for client in [&mut busy, &mut new] {
+            assert_eq!(say(client, b"NOOP\r\n"), "250");
+        }
+    }
+
+    #[test]
+    fn an_error_of_accept_is_followed_by_a_pause() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let begin = std::time::Instant::now();
+        runtime.block_on(async {
+            let listener = &TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let mut errors = 2;
+            connected(|| {
+                let fails = errors > 0;
+                errors -= i32::from(fails);
+                async move {
+                    match fails {
+                        true => Err(io::Error::other("no descriptor is free")),
+                        false => listener.accept().await,
+                    }
+                }
+            })
+            .await;
+        });
+        assert!(begin.elapsed() >= 2 * ACCEPT_AGAIN);
     }
 
     #[test]

@@ -59,9 +59,16 @@ pub struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// The dialer for connections to these servers. If their certificates are not verified, it says
-    /// so: they get passwords.
+    /// The dialer for connections to these servers. They get passwords, so it names those whose
+    /// certificates are not verified, and those without TLS.
     pub fn dialer<'a>(&self, servers: impl IntoIterator<Item = &'a Target>) -> Result<Dialer, Failure> {
+        let servers: Vec<&Target> = servers.into_iter().collect();
+        if let Some(hosts) = in_the_clear(servers.iter().copied()) {
+            eprintln!(
+                "note: passwords for {hosts} are sent without TLS, so every host on the way can read them; an address of \
+                 the kind imaps:// or imap+starttls:// uses TLS"
+            );
+        }
         if let (None, Some(hosts)) = (&self.ca, unverified(servers)) {
             eprintln!(
                 "note: certificates of {hosts} are not verified, so any host that answers under that name gets the passwords; \
@@ -77,13 +84,27 @@ impl ConnectionArgs {
 
 /// Hosts on other machines whose certificates matter, if there are any.
 fn unverified<'a>(servers: impl IntoIterator<Item = &'a Target>) -> Option<String> {
-    let away = |target: &&Target| {
-        let host = target.endpoint.host.as_str();
-        let here = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-        target.endpoint.security != Security::Plain && !here
+    away(servers, |target| target.endpoint.security != Security::Plain)
+}
+
+/// Hosts on other machines that get passwords without TLS, if there are any. Nobody logs in where
+/// mail is delivered.
+fn in_the_clear<'a>(servers: impl IntoIterator<Item = &'a Target>) -> Option<String> {
+    away(servers, |target| {
+        target.endpoint.security == Security::Plain && !matches!(target.scheme, Scheme::Smtp | Scheme::Lmtp)
+    })
+}
+
+/// The hosts of these targets that are on other machines, if there are any.
+fn away<'a>(
+    servers: impl IntoIterator<Item = &'a Target>,
+    wanted: impl Fn(&Target) -> bool,
+) -> Option<String> {
+    let is_away = |host: &&str| {
+        *host != "localhost" && !host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
     };
-    let mut hosts: Vec<&str> =
-        servers.into_iter().filter(away).map(|target| target.endpoint.host.as_str()).collect();
+    let servers = servers.into_iter().filter(|target| wanted(target));
+    let mut hosts: Vec<&str> = servers.map(|target| target.endpoint.host.as_str()).filter(is_away).collect();
     hosts.sort_unstable();
     hosts.dedup();
     (!hosts.is_empty()).then(|| hosts.join(", "))
@@ -198,6 +219,19 @@ mod tests {
         assert_eq!(of(&["imap://mail.example.org", "lmtp://192.0.2.1"]), None);
         let two = ["imaps://b.example.org", "submissions://a.example.org", "imaps://b.example.org:1993"];
         assert_eq!(of(&two), Some("a.example.org, b.example.org".to_owned()));
+    }
+
+    #[test]
+    fn servers_on_other_machines_are_named_if_they_get_passwords_without_tls() {
+        let of = |urls: &[&str]| {
+            let targets: Vec<Target> = urls.iter().map(|url| url.parse().unwrap()).collect();
+            in_the_clear(&targets)
+        };
+        assert_eq!(of(&["imap://127.0.0.1", "pop3://localhost", "imap://[::1]"]), None);
+        assert_eq!(of(&["imaps://a.example.org", "imap+starttls://b.example.org"]), None);
+        assert_eq!(of(&["lmtp://192.0.2.1", "smtp://b.example.org"]), None);
+        let three = ["submission+plain://b.example.org", "imap://a.example.org", "pop3://b.example.org"];
+        assert_eq!(of(&three), Some("a.example.org, b.example.org".to_owned()));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use posthaste_imap_client::command::quoted;
 use posthaste_imap_client::{Client, Handler, Response, listing};
 
 use super::work::{UNSEEN_ONE_IN, Work};
+use crate::mailbox_list::MailboxList;
 use crate::run::Failure;
 
 /// Messages and bytes put into one command.
@@ -30,7 +31,7 @@ pub struct Filler<'a> {
 
 #[derive(Default)]
 struct Collect {
-    names: Vec<String>,
+    listed: MailboxList,
     messages: Option<u64>,
     prefix: Option<String>,
 }
@@ -38,7 +39,7 @@ struct Collect {
 impl Handler for Collect {
     fn response(&mut self, response: Response<'_>) {
         match response {
-            Response::List(text) => self.names.extend(listing::list(text).map(|l| l.name)),
+            Response::List(text) => self.listed.add(text),
             Response::Status(text) => {
                 let items = listing::status(text).map(|s| s.1).unwrap_or_default();
                 self.messages = items.iter().find(|i| i.0 == "MESSAGES").map(|i| i.1);
@@ -69,7 +70,9 @@ impl<'a> Filler<'a> {
             client.command("NAMESPACE", &mut collect).await?;
         }
         let prefix = collect.prefix.unwrap_or_default();
-        Ok(Self { work, account, client, names: collect.names, prefix, batch: Vec::new() })
+        let listed = collect.listed.all().map_err(Failure::Wrong)?;
+        let names = listed.into_iter().map(|mailbox| mailbox.name).collect();
+        Ok(Self { work, account, client, names, prefix, batch: Vec::new() })
     }
 
     /// The name of a mailbox on this server.

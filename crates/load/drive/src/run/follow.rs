@@ -1,12 +1,12 @@
 //! Every response is checked here against the model, as a client that keeps a copy would notice it.
 
 use posthaste_imap_client::fetch::{Enough, Summary, Value};
-use posthaste_imap_client::listing::{self, Listed};
-use posthaste_imap_client::{Handler, Response, Status, scan};
+use posthaste_imap_client::{Handler, Response, Status, listing, scan};
 use posthaste_load_workload::corpus::{Serial, Verdict, Verifier, serial_in_header, serial_token};
 
 use super::ledger::Ledger;
 use super::model::{DELETED, MailboxModel, Message, SEEN};
+use crate::mailbox_list::MailboxList;
 
 /// Numbers that a search may find. One short answer can name all that there are.
 const FOUND_MAX: usize = 10_000_000;
@@ -98,7 +98,7 @@ pub struct Follow<'a> {
     /// Numbers of SEARCH.
     pub found: Vec<u32>,
     /// Mailboxes of LIST.
-    pub listed: Vec<Listed>,
+    pub listed: MailboxList,
     /// Items of STATUS.
     pub status: Option<(String, Vec<(String, u64)>)>,
     /// Text of an untagged OK with COPYUID.
@@ -396,7 +396,7 @@ impl Handler for Follow<'_> {
             Response::Vanished(set) if !set.starts_with(b"(EARLIER)") => self.vanished(set),
             Response::Search(numbers) => self.find(listing::search(numbers)),
             Response::Esearch(text) => self.find(listing::esearch(text, self.room())),
-            Response::List(text) => self.listed.extend(listing::list(text)),
+            Response::List(text) => self.listed.add(text),
             Response::Status(text) => self.status = listing::status(text),
             Response::Condition(Status::Ok, text) => {
                 let text = String::from_utf8_lossy(text);

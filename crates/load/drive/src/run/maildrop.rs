@@ -8,6 +8,8 @@ use posthaste_load_workload::corpus::{Serial, serial_token};
 
 /// The most octets of a unique-id (RFC 1939 §7).
 const UID_BYTES_MAX: usize = 70;
+/// The most messages of a maildrop. A client has 32 bytes of memory for each.
+pub const MESSAGES_MAX: u32 = 1_000_000;
 
 /// The messages that a client has read and left on the server, by a hash of their unique-ids.
 #[derive(Debug, Default)]
@@ -59,26 +61,40 @@ fn after_number(line: &[u8], number: u32) -> Option<&[u8]> {
 }
 
 /// Reads the lines of a UIDL.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Uidl {
     listed: Vec<Listed>,
-    wrong: Option<String>,
+    most: u32,
 }
 
 impl Uidl {
     /// One line.
-    pub fn line(&mut self, line: &[u8]) {
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn line(&mut self, line: &[u8]) -> Result<(), String> {
         let number = self.listed.len() as u32 + 1;
-        let uid = unique_id(line, number);
-        if uid.is_none() && self.wrong.is_none() {
-            let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(100).collect();
-            self.wrong = Some(format!("`{shown}` is not the line of UIDL for message {number}"));
+        if number > self.most {
+            return Err(format!(
+                "UIDL lists message {number}, over {} (the count of STAT, or {MESSAGES_MAX} without it)",
+                self.most
+            ));
         }
-        self.listed.push(Listed { uid: uid.unwrap_or_default(), read: None, deleted: false });
+        let Some(uid) = unique_id(line, number) else {
+            let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(100).collect();
+            return Err(format!("`{shown}` is not the line of UIDL for message {number}"));
+        };
+        self.listed.push(Listed { uid, read: None, deleted: false });
+        Ok(())
     }
 }
 
 impl Maildrop {
+    /// Begins to read a UIDL. It lists as many messages as STAT has.
+    pub fn uidl(&self) -> Uidl {
+        Uidl { listed: Vec::new(), most: self.stat.map_or(MESSAGES_MAX, |(count, _)| count) }
+    }
+
     /// Whether UIDL was answered in this session.
     pub fn is_listed(&self) -> bool {
         self.listed.is_some()
@@ -89,9 +105,6 @@ impl Maildrop {
     /// # Errors
     /// What is wrong with it.
     pub fn list(&mut self, uidl: Uidl) -> Result<u32, String> {
-        if let Some(wrong) = uidl.wrong {
-            return Err(wrong);
-        }
         let count = uidl.listed.len() as u32;
         match self.stat {
             Some((stat, _)) if stat != count => Err(format!("UIDL lists {count} messages, STAT has {stat}")),
@@ -162,11 +175,11 @@ mod tests {
     use super::*;
 
     fn session(uids: &[&str]) -> Maildrop {
-        let mut uidl = Uidl::default();
-        for (uid, number) in uids.iter().zip(1..) {
-            uidl.line(format!("{number} {uid}\r\n").as_bytes());
-        }
         let mut drop = Maildrop { stat: Some((uids.len() as u32, 0)), ..Maildrop::default() };
+        let mut uidl = drop.uidl();
+        for (uid, number) in uids.iter().zip(1..) {
+            uidl.line(format!("{number} {uid}\r\n").as_bytes()).unwrap();
+        }
         assert_eq!(drop.list(uidl), Ok(uids.len() as u32));
         drop
     }
@@ -224,12 +237,15 @@ mod tests {
     #[test]
     fn a_listing_has_each_message_once_and_in_order() {
         let of = |stat: u32, lines: &[&str]| {
-            let mut uidl = Uidl::default();
-            lines.iter().for_each(|line| uidl.line(line.as_bytes()));
-            Maildrop { stat: Some((stat, 0)), ..Maildrop::default() }.list(uidl)
+            let mut drop = Maildrop { stat: Some((stat, 0)), ..Maildrop::default() };
+            let mut uidl = drop.uidl();
+            lines.iter().try_for_each(|line| uidl.line(line.as_bytes()))?;
+            drop.list(uidl)
         };
         assert_eq!(of(2, &["1 x\r\n", "2 y\r\n"]), Ok(2));
         assert!(of(3, &["1 x\r\n", "2 y\r\n"]).unwrap_err().contains("STAT has 3"));
+        assert!(of(1, &["1 x\r\n", "2 y\r\n"]).unwrap_err().contains("message 2, over 1 "));
+        assert_eq!(Maildrop::default().uidl().most, MESSAGES_MAX);
         for wrong in ["2 x\r\n", "1  x\r\n", "1 \r\n", "1\r\n", "1 \u{e4}\r\n"] {
             assert!(of(1, &[wrong]).unwrap_err().contains("for message 1"), "{wrong}");
         }

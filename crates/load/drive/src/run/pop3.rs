@@ -7,6 +7,7 @@ use posthaste_imap_client::net::{Dialer, Endpoint, Security, Wire, put_away};
 use posthaste_load_workload::corpus::Verifier;
 
 use super::failure::Failure;
+use super::maildrop::MESSAGES_MAX;
 
 /// The longest line taken: RFC 1939 §3 says 512 bytes for replies; message lines may be as long as
 /// SMTP lets them.
@@ -59,15 +60,19 @@ impl Pop3 {
         let text = self.command("STAT").await?;
         let mut numbers = text.split(' ').map(str::parse::<u64>);
         match (numbers.next(), numbers.next()) {
-            (Some(Ok(count)), Some(Ok(bytes))) => Ok((u32::try_from(count).unwrap_or(u32::MAX), bytes)),
+            (Some(Ok(count)), Some(Ok(bytes))) => match u32::try_from(count) {
+                Ok(count @ ..=MESSAGES_MAX) => Ok((count, bytes)),
+                _ => Err(Failure::Wrong(format!("STAT has {count} messages, over {MESSAGES_MAX}"))),
+            },
             _ => Err(Failure::Wrong(format!("STAT answers `{text}`"))),
         }
     }
 
-    /// Lines of an answer up to the lone dot, dots unstuffed, each with its line ending.
-    pub async fn lines(&mut self, mut each: impl FnMut(&[u8])) -> Result<(), Failure> {
+    /// Lines of an answer up to the lone dot, dots unstuffed, each with its line ending. Nothing is
+    /// read after a wrong line, as a server may send lines without an end.
+    pub async fn lines(&mut self, mut each: impl FnMut(&[u8]) -> Result<(), String>) -> Result<(), Failure> {
         while let Some((start, end)) = self.line_of_answer().await? {
-            each(&self.input[start..end]);
+            each(&self.input[start..end]).map_err(Failure::Wrong)?;
         }
         Ok(())
     }
@@ -205,10 +210,62 @@ mod tests {
         }
     }
 
+    async fn client_of(listener: &TcpListener) -> Pop3 {
+        let port = listener.local_addr().unwrap().port();
+        let endpoint = Endpoint { host: "127.0.0.1".into(), port, security: Security::Plain };
+        let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).unwrap();
+        Pop3::connect(&dialer, &endpoint, 0).await.unwrap()
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_left_at_its_first_wrong_line() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let read = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let server = async {
+                let (mut peer, _) = listener.accept().await.unwrap();
+                peer.write_all(b"+OK\r\n").await.unwrap();
+                while peer.write_all(b"1 x\r\n").await.is_ok() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let client = async {
+                let mut left = 3;
+                let each = |_: &[u8]| {
+                    left -= 1;
+                    if left > 0 { Ok(()) } else { Err("too many".to_owned()) }
+                };
+                client_of(&listener).await.lines(each).await
+            };
+            tokio::select! {
+                read = client => read,
+                () = server => Ok(()),
+            }
+        });
+        assert!(matches!(read, Err(Failure::Wrong(wrong)) if wrong == "too many"));
+    }
+
+    #[test]
+    fn a_maildrop_has_so_many_messages() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for (count, fits) in [(MESSAGES_MAX, true), (MESSAGES_MAX + 1, false)] {
+            let stat = runtime.block_on(async {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let server = async {
+                    let (mut peer, _) = listener.accept().await.unwrap();
+                    peer.write_all(format!("+OK\r\n+OK {count} 5\r\n").as_bytes()).await.unwrap();
+                    peer
+                };
+                let client = async { client_of(&listener).await.stat().await };
+                tokio::join!(server, client).1
+            });
+            assert_eq!(stat.ok(), fits.then_some((count, 5)));
+        }
+    }
+
     /// An answer that arrives in two parts, read by lines, and as text when it comes again.
     async fn read_both_ways(parts: [&[u8]; 2]) -> [Vec<u8>; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
         let server = async {
             let (mut peer, _) = listener.accept().await.unwrap();
             for part in [&b"+OK\r\n"[..], parts[0], parts[1], parts[0], parts[1]] {
@@ -218,11 +275,14 @@ mod tests {
             peer
         };
         let client = async {
-            let endpoint = Endpoint { host: "127.0.0.1".into(), port, security: Security::Plain };
-            let dialer = Dialer::new(Trust::Anyone, Duration::from_secs(60)).unwrap();
-            let mut pop3 = Pop3::connect(&dialer, &endpoint, 0).await.unwrap();
+            let mut pop3 = client_of(&listener).await;
             let [mut by_lines, mut as_text] = [Vec::new(), Vec::new()];
-            pop3.lines(|line| by_lines.extend_from_slice(line)).await.unwrap();
+            pop3.lines(|line| {
+                by_lines.extend_from_slice(line);
+                Ok(())
+            })
+            .await
+            .unwrap();
             pop3.text(|lines| as_text.extend_from_slice(lines)).await.unwrap();
             [by_lines, as_text]
         };

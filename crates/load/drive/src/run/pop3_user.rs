@@ -6,7 +6,7 @@ use posthaste_load_workload::corpus::{Verdict, serial_token};
 use posthaste_load_workload::{Messages, Transaction, TransactionStep};
 
 use super::failure::Failure;
-use super::maildrop::{Maildrop, Uidl};
+use super::maildrop::Maildrop;
 use super::pop3::Pop3;
 use super::user::User;
 
@@ -105,7 +105,7 @@ impl User {
 
     async fn pop3_list(&mut self, pop3: &mut Pop3, drop: &mut Maildrop) -> Result<(), Failure> {
         pop3.command("UIDL").await?;
-        let mut uidl = Uidl::default();
+        let mut uidl = drop.uidl();
         pop3.lines(|line| uidl.line(line)).await?;
         let count = drop.list(uidl).map_err(Failure::Wrong)?;
         self.used.fetched += u64::from(count);

@@ -186,12 +186,13 @@ pub fn conclude(line: &str, completion: Completion, follow: Follow<'_>) -> Resul
     if !completion.is_ok() {
         return Err(Failure::Refused { command: shown(), text: completion.text });
     }
+    let listed = follow.listed.all().map_err(|wrong| Failure::Wrong(format!("{}: {wrong}", shown())))?;
     Ok(Outcome {
         completion,
         exists: follow.exists,
         validity: follow.validity,
         found: follow.found,
-        listed: follow.listed,
+        listed,
         status: follow.status,
         copied: follow.copied,
         expunged: follow.expunged,

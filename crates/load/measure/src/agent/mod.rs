@@ -4,6 +4,7 @@
 //! request contains only a process number: an agent reports figures of processes, and runs no
 //! programs.
 
+mod proof;
 mod remote;
 mod serve;
 mod wire;

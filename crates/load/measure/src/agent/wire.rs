@@ -1,34 +1,40 @@
 //! The messages between an agent and an instrument: one JSON object per line, both ways.
 //!
-//! The agent sends a nonce. The instrument answers with its HMAC-SHA-256 under the token that both
-//! have, so the token itself is never sent. The figures are not encrypted.
+//! Each end sends a nonce, and proves by an HMAC-SHA-256 of both that it knows the token. So the
+//! token itself is never sent. The instrument proves it first, because strangers can connect to the
+//! agent. The figures are neither encrypted nor signed.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::Instant;
 
-use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
 
+use crate::deadline::{TIMEOUT, Until};
 use crate::machine::ClockFacts;
 use crate::sample::Sample;
 
 /// The longest line taken: a sample with some hundred roles.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
-/// Longest wait for the other side.
-pub const TIMEOUT: Duration = Duration::from_secs(10);
+/// The version of this protocol. Agents of the first one sent no number, and proved nothing.
+pub const VERSION: u32 = 2;
+/// The remedy for ends of two versions.
+pub const SAME_VERSION: &str = "use the same version of posthaste-load on both machines";
 
 /// The agent's first line.
 #[derive(Serialize, Deserialize)]
 pub struct Challenge {
     pub nonce: String,
+    #[serde(default)]
+    pub version: u32,
 }
 
 /// The instrument's first line.
 #[derive(Serialize, Deserialize)]
 pub struct Hello {
     pub proof: String,
+    /// An instrument of the first version sends none.
+    pub nonce: Option<String>,
     pub pid: Option<u32>,
 }
 
@@ -36,7 +42,7 @@ pub struct Hello {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    Ready,
+    Ready { proof: String },
     Sample(Box<Sample>),
     Clock(ClockFacts),
     Error(String),
@@ -45,24 +51,6 @@ pub enum Answer {
 /// The request for the agent's clock. Every other request is for a sample.
 pub const CLOCK: &str = "clock";
 
-/// The HMAC of a nonce, to be sent or to be compared.
-pub fn proof(token: &str, nonce: &str) -> Option<Hmac<Sha256>> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).ok()?;
-    mac.update(nonce.as_bytes());
-    Some(mac)
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-/// Hexadecimal digits as bytes.
-pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    text.as_bytes().chunks(2).map(digit).collect()
-}
-
 /// An error of what the other side sent.
 pub fn bad(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
@@ -70,32 +58,55 @@ pub fn bad(what: &str) -> io::Error {
 
 /// A connection: lines of JSON.
 pub struct Lines {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Until<TcpStream>>,
 }
 
 impl Lines {
     /// Takes over a connection.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self { reader: BufReader::new(stream) })
+        Ok(Self { reader: BufReader::new(Until { stream, deadline: Instant::now() }) })
     }
 
     /// Sends one object.
     pub fn send<T: Serialize>(&mut self, value: &T) -> io::Result<()> {
         let mut line = serde_json::to_vec(value)?;
         line.push(b'\n');
-        self.reader.get_mut().write_all(&line)
+        self.reader.get_mut().stream.write_all(&line)
     }
 
     /// Waits for one object.
     pub fn receive<T: for<'a> Deserialize<'a>>(&mut self) -> io::Result<T> {
+        self.receive_by(Instant::now() + TIMEOUT)
+    }
+
+    /// Waits for one object, which must be whole by then.
+    fn receive_by<T: for<'a> Deserialize<'a>>(&mut self, deadline: Instant) -> io::Result<T> {
+        self.reader.get_mut().deadline = deadline;
         let mut line = Vec::new();
         self.reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         Ok(serde_json::from_slice(&line)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_line_must_be_whole_by_its_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut lines = Lines::new(listener.accept().unwrap().0).unwrap();
+        peer.write_all(b"\"sample\"\n").unwrap();
+        let late = lines.receive_by::<String>(Instant::now()).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(lines.receive::<String>().unwrap(), "sample");
     }
 }

@@ -1,5 +1,5 @@
 //! The program prints a note before it sends passwords to a server whose certificate is not
-//! verified.
+//! verified, or that has no TLS.
 
 use std::process::Command;
 
@@ -21,5 +21,15 @@ fn a_certificate_that_is_not_verified_is_named() {
     for url in ["imap://mail.invalid", "imaps://127.0.0.1:1"] {
         let said = said(url);
         assert!(!said.contains("not verified"), "{said}");
+    }
+}
+
+#[test]
+fn a_host_that_gets_passwords_without_tls_is_named() {
+    let plain = said("imap://mail.invalid");
+    assert!(plain.contains("passwords for mail.invalid are sent without TLS"), "{plain}");
+    for url in ["imaps://mail.invalid", "imap://127.0.0.1:1"] {
+        let said = said(url);
+        assert!(!said.contains("without TLS"), "{said}");
     }
 }

@@ -9,10 +9,11 @@ use posthaste_load_drive::Accounts;
 use posthaste_load_results::ServerFacts;
 
 use super::dovecot::{certificate, number_of};
-use super::folder::open_to_all;
+use super::folder::{make_own, open_to_all};
 use super::instance::{Addresses, Instance, Setting, loopback, pinned};
 use super::packages;
 use super::process::{Child, free_port, output};
+use super::user_folder::OpenFolder;
 
 /// The user and group of the mail.
 const USER: &str = "nobody";
@@ -76,7 +77,7 @@ fn prepare(setting: &Setting) -> Result<PathBuf, String> {
             })?;
     }
     let owner = (number_of("-u", USER)?, number_of("-g", USER)?);
-    setting.accounts.iter().try_for_each(|accounts| maildirs(folder, accounts, owner)).map_err(fail)?;
+    setting.accounts.iter().try_for_each(|accounts| maildirs(folder, accounts, owner))?;
     certificate(folder)?;
     let etc = folder.join("etc/courier");
     std::fs::create_dir_all(&etc).map_err(fail)?;
@@ -165,16 +166,14 @@ wait
 }
 
 /// A Maildir for each account. Courier does not make them.
-fn maildirs(folder: &Path, accounts: &Accounts, (user, group): (u32, u32)) -> std::io::Result<()> {
-    let own = |path: &Path| {
-        std::fs::create_dir_all(path)?;
-        std::os::unix::fs::chown(path, Some(user), Some(group))
-    };
+fn maildirs(folder: &Path, accounts: &Accounts, owner: (u32, u32)) -> Result<(), String> {
+    let mail = folder.join("mail");
+    make_own(&mail)?;
+    let mail = OpenFolder::own(&mail)?;
     for account in 0..accounts.count() {
-        let home = folder.join("mail").join(accounts.name(account));
-        let maildir = home.join("Maildir");
-        for path in [&home, &maildir, &maildir.join("cur"), &maildir.join("new"), &maildir.join("tmp")] {
-            own(path)?;
+        let maildir = mail.folder_of(&accounts.name(account), owner)?.folder_of("Maildir", owner)?;
+        for name in ["cur", "new", "tmp"] {
+            maildir.folder_of(name, owner)?;
         }
     }
     Ok(())
@@ -246,5 +245,21 @@ mod tests {
         for name in ["u0@example.org", "u1@example.org"] {
             assert!(work.path().join("mail").join(name).join("Maildir/new").is_dir(), "{name}");
         }
+        // At the next start it is there.
+        maildirs(work.path(), &accounts, own).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_maildir_is_not_followed() {
+        let (work, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        // SAFETY: these return numbers and cannot fail.
+        let own = unsafe { (libc::geteuid(), libc::getegid()) };
+        let accounts = Accounts::parse("u{0..0}@example.org").unwrap();
+        let home = work.path().join("mail/u0@example.org");
+        std::fs::create_dir_all(&home).unwrap();
+        std::os::unix::fs::symlink(other.path(), home.join("Maildir")).unwrap();
+        let said = maildirs(work.path(), &accounts, own).unwrap_err();
+        assert!(said.contains("u0@example.org/Maildir: ") && said.contains("--work"), "{said}");
+        assert_eq!(std::fs::read_dir(other.path()).unwrap().count(), 0);
     }
 }

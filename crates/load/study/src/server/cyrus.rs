@@ -12,6 +12,7 @@ use super::folder::open_to_all;
 use super::instance::{Addresses, Instance, Setting, loopback, pinned};
 use super::packages::{self, Wanted};
 use super::process::{Child, free_port, output};
+use super::user_folder::OpenFolder;
 
 /// The user and group it runs as.
 const USER: &str = "nobody";
@@ -40,17 +41,7 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
     open_to_all(folder)?;
     let programs = Programs::find(folder)?;
     certificate(folder)?;
-    let ids = (Some(number_of("-u", USER)?), Some(number_of("-g", USER)?));
-    let own = |path: PathBuf| {
-        std::fs::create_dir_all(&path)?;
-        std::os::unix::fs::chown(&path, ids.0, ids.1)
-    };
-    for part in ["conf", "spool", "sieve"] {
-        own(folder.join(part)).map_err(fail)?;
-    }
-    for part in FOLDERS {
-        own(folder.join("conf").join(part)).map_err(fail)?;
-    }
+    folders(folder, (number_of("-u", USER)?, number_of("-g", USER)?))?;
     let ports = [free_port()?, free_port()?, free_port()?];
     let pop3 = match programs.has_pop3() {
         true => Some([free_port()?, free_port()?]),
@@ -89,6 +80,16 @@ pub fn start(setting: &Setting) -> Result<Instance, String> {
         ..ServerFacts::default()
     };
     Ok(Instance::of_child(addresses(ports, pop3)?, child, facts))
+}
+
+/// The folders of its user.
+fn folders(folder: &Path, owner: (u32, u32)) -> Result<(), String> {
+    let folder = OpenFolder::own(folder)?;
+    for name in ["spool", "sieve"] {
+        folder.folder_of(name, owner)?;
+    }
+    let configuration = folder.folder_of("conf", owner)?;
+    FOLDERS.iter().try_for_each(|name| configuration.folder_of(name, owner).map(drop))
 }
 
 fn addresses([imap, imaps, lmtp]: [u16; 3], pop3: Option<[u16; 2]>) -> Result<Addresses, String> {
@@ -217,6 +218,20 @@ impl Programs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_in_place_of_a_folder_of_its_user_is_not_followed() {
+        let (work, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        // SAFETY: these return numbers and cannot fail.
+        let own = unsafe { (libc::geteuid(), libc::getegid()) };
+        folders(work.path(), own).unwrap();
+        folders(work.path(), own).unwrap();
+        let db = work.path().join("conf/db");
+        std::fs::remove_dir(&db).unwrap();
+        std::os::unix::fs::symlink(other.path(), &db).unwrap();
+        let said = folders(work.path(), own).unwrap_err();
+        assert!(said.contains("conf/db: ") && said.contains("--work"), "{said}");
+    }
 
     #[test]
     fn every_program_gets_its_configuration() {

@@ -12,6 +12,7 @@ use super::flavour::Flavour;
 use super::folder::open_to_all;
 use super::instance::{Addresses, ELSEWHERE, Instance, PASSWORD, Setting, loopback, pinned};
 use super::process::{Child, free_port, output};
+use super::user_folder::OpenFolder;
 
 /// Starts it.
 pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
@@ -26,9 +27,8 @@ pub fn start(setting: &Setting, flavour: Flavour) -> Result<Instance, String> {
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     std::fs::create_dir_all(folder).map_err(fail)?;
     open_to_all(folder)?;
-    std::fs::create_dir_all(folder.join("mail")).map_err(fail)?;
     let (uid, gid) = (number_of("-u", "nobody")?, number_of("-g", "nobody")?);
-    std::os::unix::fs::chown(folder.join("mail"), Some(uid), Some(gid)).map_err(fail)?;
+    OpenFolder::own(folder)?.folder_of("mail", (uid, gid))?;
     certificate(folder)?;
     let (imap, imaps) = (free_port()?, free_port()?);
     let mut at = Addresses {

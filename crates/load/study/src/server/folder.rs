@@ -93,7 +93,8 @@ pub fn forget(folder: &Path) {
     }
 }
 
-fn is_ours(metadata: &Metadata) -> bool {
+/// Whether this user owns it.
+pub fn is_ours(metadata: &Metadata) -> bool {
     // SAFETY: returns a number and cannot fail.
     metadata.uid() == unsafe { libc::geteuid() }
 }

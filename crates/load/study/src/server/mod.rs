@@ -14,6 +14,7 @@ mod packages;
 mod posthaste;
 mod process;
 mod ready;
+mod user_folder;
 mod watched;
 
 use std::path::PathBuf;
