@@ -27,7 +27,7 @@ fn url_of(login: &Account, name: &MailboxName) -> Option<String> {
         }
         // The command that sets it admits no such URL.
         Err(error) => {
-            tracing::warn!(account = %login.name, %error, "the referral of a mailbox has a wrong URL");
+            tracing::warn!(account = login.name, %error, "the referral of a mailbox has a wrong URL");
             None
         }
     }

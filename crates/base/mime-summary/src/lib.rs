@@ -16,6 +16,7 @@
 //! crate is no composer and no validator, and does not know IMAP's syntax.
 
 mod address;
+mod boundaries;
 mod casemap;
 mod charset;
 mod content;

@@ -22,6 +22,7 @@
 //! The line end before a delimiter belongs to the delimiter (RFC 2046 §5.1.1). Work is linear in
 //! the message.
 
+use crate::boundaries::Boundaries;
 use crate::content::ContentFields;
 use crate::estimate::{EnvelopeField, MESSAGE_BYTES, nested_estimate, part_estimate, printed_max};
 use crate::header::Field;
@@ -29,7 +30,6 @@ use crate::in_bounds::InBounds;
 use crate::known::FieldId;
 use crate::media::{Media, encoding_token, media_of, parse_encoding};
 use crate::scan::{Span, count_lines, is_blank, line_end, newline_before, trim_end};
-use crate::thread::fnv1a;
 use crate::transfer::Encoding;
 
 /// The most levels of nested parts: composite parts below them become leaves. Real mail stays
@@ -223,10 +223,8 @@ struct OpenPart {
     part: PartIndex,
     /// Lines ended before its body.
     lines_before: u32,
-    /// For a multipart that is not closed yet: the boundary of its delimiter lines.
-    boundary: Option<Box<[u8]>>,
-    /// Hash of the boundary: a line is compared with a hundred boundaries at the price of one.
-    boundary_hash: u64,
+    /// It is a multipart that is not closed yet: `Pass::boundaries` has its boundary.
+    has_boundary: bool,
     is_digest: bool,
 }
 
@@ -264,8 +262,8 @@ struct Pass<'m> {
     /// Lines ended before `at`.
     lines: u32,
     open: Vec<OpenPart>,
-    /// The number of parts in `open` that have a boundary.
-    boundaries: usize,
+    /// The boundaries of parts in `open`, by their levels.
+    boundaries: Boundaries,
     /// The estimated bytes that the parts so far print, and the limit.
     printed: usize,
     printed_max: usize,
@@ -284,7 +282,7 @@ impl<'m> Pass<'m> {
             at: 0,
             lines: 0,
             open: Vec::with_capacity(8),
-            boundaries: 0,
+            boundaries: Boundaries::default(),
             printed: 0,
             printed_max: printed_max(message.len()),
             is_decoded: false,
@@ -335,8 +333,8 @@ impl<'m> Pass<'m> {
     /// The close delimiter was seen: all that follows is epilogue.
     fn end_parts(&mut self, level: usize) {
         if let Some(open) = self.open.get_mut(level) {
-            open.boundary = None;
-            self.boundaries -= 1;
+            open.has_boundary = false;
+            self.boundaries.remove(level);
             if let Some(part) = self.made.parts.get_mut(open.part as usize) {
                 part.epilogue = Span::new(self.at as u32, u32::MAX);
             }
@@ -364,15 +362,11 @@ impl<'m> Pass<'m> {
             let kind = part.kind;
             let is_digest = kind == Kind::Multipart && part.media(self.message).is("multipart", "digest");
             self.link(parent, part);
-            self.boundaries += usize::from(boundary.is_some());
-            let boundary_hash = boundary.as_deref().map_or(0, fnv1a);
-            self.open.push(OpenPart {
-                part: index,
-                lines_before: self.lines,
-                boundary,
-                boundary_hash,
-                is_digest,
-            });
+            let has_boundary = boundary.is_some();
+            if let Some(boundary) = boundary {
+                self.boundaries.insert(boundary, self.open.len());
+            }
+            self.open.push(OpenPart { part: index, lines_before: self.lines, has_boundary, is_digest });
             self.made.depth = self.made.depth.max(self.open.len());
             if kind != Kind::Message {
                 return;
@@ -465,7 +459,9 @@ impl<'m> Pass<'m> {
     /// that.
     fn close_part(&mut self, end: usize, lines: u32) -> (usize, u32) {
         let Some(open) = self.open.pop() else { return (end, lines) };
-        self.boundaries -= usize::from(open.boundary.is_some());
+        if open.has_boundary {
+            self.boundaries.remove(self.open.len());
+        }
         let Some(part) = self.made.parts.get_mut(open.part as usize) else { return (end, lines) };
         // A delimiter right after the header: its line end is the header's, and the body is empty.
         let (end, lines) = match part.body.start {
@@ -544,7 +540,7 @@ impl<'m> Pass<'m> {
     /// The next delimiter line from here on; counts the lines skipped. Without one, goes to the
     /// end.
     fn next_delimiter(&mut self) -> Option<Delimiter> {
-        while self.boundaries > 0 {
+        while !self.boundaries.is_empty() {
             let rest = self.message.in_bounds(self.at..);
             let skip = if rest.starts_with(b"--") { 0 } else { memchr::memmem::find(rest, b"\n--")? + 1 };
             self.lines += count_lines(rest.in_bounds(..skip));
@@ -564,27 +560,12 @@ impl<'m> Pass<'m> {
 
     /// Whether the line is a delimiter of an open multipart, and of which.
     fn match_delimiter(&self, start: usize, end: usize) -> Option<Delimiter> {
-        if self.boundaries == 0 {
+        if self.boundaries.is_empty() {
             return None;
         }
         let said = trim_end(self.message.get(start + 2..end)?);
-        let closing = said.strip_suffix(b"--");
-        let hashes = (fnv1a(said), closing.map(fnv1a));
-        let line = Span::new(start as u32, end as u32);
-        let whole = self.open.iter().enumerate().rev().find_map(|(level, open)| {
-            if open.boundary_hash != hashes.0 && Some(open.boundary_hash) != hashes.1 {
-                return None;
-            }
-            let boundary = open.boundary.as_deref()?;
-            let is_close = boundary != said;
-            (!is_close || closing == Some(boundary)).then_some(Delimiter { level, is_close, line })
-        });
-        whole.or_else(|| {
-            self.open.iter().enumerate().rev().find_map(|(level, open)| {
-                let rest = said.strip_prefix(open.boundary.as_deref()?)?;
-                Some(Delimiter { level, is_close: rest.starts_with(b"--"), line })
-            })
-        })
+        let (level, is_close) = self.boundaries.find(said)?;
+        Some(Delimiter { level, is_close, line: Span::new(start as u32, end as u32) })
     }
 }
 

@@ -3,10 +3,17 @@
 //!
 //! An event that is renamed on one side only would be written at once. Nothing would fail, and the
 //! log would be slow.
+//!
+//! Text that a client chose is logged in quotes. Without them, a quoted local part such as
+//! `"x account=ben"` would look like another field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::imports::{Sources, shipped};
+
+/// Fields whose text a client may have chosen. `%` prints a field without quotes.
+const OF_CLIENTS: [&str; 10] =
+    ["author", "folder", "from", "helo", "identifier", "recipient", "sender", "subject", "to", "user"];
 
 /// The file with the list.
 const LOG: &str = "crates/service/logging/src/lib.rs";
@@ -48,9 +55,42 @@ pub fn faults(log: &str, crates: &BTreeMap<String, Sources>) -> Vec<String> {
     faults
 }
 
+/// Fields with text of clients that are logged without quotes, as `name = %value` or `%name`.
+pub fn unquoted(file: &str, code: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let is_logged = |field: &&str| {
+        let (given, alone) = (format!("{field} = %"), format!("%{field}"));
+        code.match_indices(&given).any(|(at, _)| !code[..at].ends_with(is_name))
+            || code.match_indices(&alone).any(|(at, _)| !code[at + alone.len()..].starts_with(is_name))
+    };
+    let logged = OF_CLIENTS.into_iter().filter(is_logged);
+    logged.map(|field| format!("{file}: the field `{field}` is logged with `%`: leave that out")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_clients_are_logged_in_quotes() {
+        let mut faults = Vec::new();
+        for (krate, sources) in crate::sources() {
+            for (file, code) in shipped(&sources) {
+                faults.extend(unquoted(&format!("{krate}/src/{file}"), &code));
+            }
+        }
+        assert_eq!(faults, [""; 0]);
+    }
+
+    #[test]
+    fn a_text_without_quotes_is_a_fault() {
+        for code in ["info!(id, from = %envelope.from, \"x\")", "info!(%identifier, ?change)", "info!(%to)"] {
+            assert_eq!(unquoted("a.rs", code).len(), 1, "{code}");
+        }
+        for code in ["info!(from, to = to.as_str())", "info!(valid_from = %time, %total)", "x %= to"] {
+            assert_eq!(unquoted("a.rs", code), [""; 0], "{code}");
+        }
+    }
 
     #[test]
     fn the_log_knows_frequent_events_by_their_names() {

@@ -8,7 +8,7 @@
 //! | [`licences`] | the licences, sources and crates that `deny.toml` allows |
 //! | [`paths`] | every file and every test that a document names exists |
 //! | [`fuzz`] | every fuzz target reaches what it imports |
-//! | [`events`] | the log knows frequent events by their names |
+//! | [`events`] | the log knows frequent events by their names, and quotes what clients wrote |
 //! | [`words`] | comments, documents and messages use plain words |
 //! | [`sentences`] | sentences are short |
 //! | [`shape`] | short files and functions, modules in their folders, no new bool arguments |

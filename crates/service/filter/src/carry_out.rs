@@ -47,7 +47,12 @@ impl Filter {
         let done = match self.send_all(filing, recipient, &outcome, mail.counted(&sends)).await {
             Ok(()) => Served::Kept(filing.success(&outcome)),
             Err(error) => {
-                tracing::warn!(account, script = active, %error, "a Sieve script's mail is not sent: the message is kept");
+                tracing::warn!(
+                    account,
+                    script = active,
+                    error = error.to_string(),
+                    "a Sieve script's mail is not sent: the message is kept"
+                );
                 filing.keep_as_it_came().await.into()
             }
         };

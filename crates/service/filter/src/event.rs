@@ -87,7 +87,7 @@ impl Filter {
             };
             if let Err(error) = ran {
                 let account = event.owner.name.as_str();
-                tracing::warn!(account, mailbox = %event.mailbox, %error, "the Sieve script of a mailbox did not run");
+                tracing::warn!(account, mailbox = %event.mailbox, error = error.to_string(), "the Sieve script of a mailbox did not run");
             }
         })
     }
@@ -136,7 +136,7 @@ impl Filter {
             let done = self.run_one(&run, (&script, &scripts), happened).await;
             if let Err(error) = done {
                 let account = recipient.account.name.as_str();
-                tracing::warn!(account, mailbox = shown, %uid, %error, "a Sieve script failed: the message is unchanged");
+                tracing::warn!(account, mailbox = shown, %uid, error = error.to_string(), "a Sieve script failed: the message is unchanged");
             }
         }
         Ok(())

@@ -397,7 +397,13 @@ impl Filter {
             match self.forward(recipient, forward, mail).await {
                 Ok(()) if forward.to.len() > 1 => return Served::Kept(Success::Expanded),
                 Ok(()) => return Served::Kept(Success::SentOn),
-                Err(error) => tracing::warn!(account, %error, "mail is not forwarded: the account keeps it"),
+                Err(error) => {
+                    tracing::warn!(
+                        account,
+                        error = error.to_string(),
+                        "mail is not forwarded: the account keeps it"
+                    );
+                }
             }
             return self.run_scripts(filing, recipient, mail).await;
         }
@@ -407,7 +413,11 @@ impl Filter {
         if matches!(done, Served::Kept(_))
             && let Err(error) = self.forward(recipient, forward, mail).await
         {
-            tracing::warn!(account, %error, "mail is not forwarded: the account has its copy");
+            tracing::warn!(
+                account,
+                error = error.to_string(),
+                "mail is not forwarded: the account has its copy"
+            );
         }
         done
     }
@@ -433,7 +443,12 @@ impl Filter {
             && active.is_some()
             && has_site
         {
-            tracing::warn!(account, script = active, %error, "a Sieve script failed: only the scripts of the administrator run");
+            tracing::warn!(
+                account,
+                script = active,
+                error = error.to_string(),
+                "a Sieve script failed: only the scripts of the administrator run"
+            );
             outcome = self.run(recipient, None, &filing.list, (mail, &permit)).await;
         }
         // Mail that the script sends may run the script of the same account.
@@ -441,7 +456,12 @@ impl Filter {
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
-                tracing::warn!(account, script = active, %error, "a Sieve script failed: the message is kept");
+                tracing::warn!(
+                    account,
+                    script = active,
+                    error = error.to_string(),
+                    "a Sieve script failed: the message is kept"
+                );
                 return filing.keep_as_it_came().await.into();
             }
         };

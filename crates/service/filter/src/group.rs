@@ -351,7 +351,12 @@ impl Filter {
         let text = compose::refusal(&self.frame(), mail.from, &words, (asked, &refused), original);
         // Without a sender: nothing answers a report, so it cannot go round.
         if let Err(error) = self.send(Bytes::from(text), "", mail.from, mail.chain, Origin::Server).await {
-            tracing::warn!(group, to = mail.from, %error, "the report about members of a group cannot be delivered");
+            tracing::warn!(
+                group,
+                to = mail.from,
+                error = error.to_string(),
+                "the report about members of a group cannot be delivered"
+            );
         }
     }
 }

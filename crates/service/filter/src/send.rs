@@ -463,7 +463,11 @@ impl Filter {
         match sent {
             Some(Ok(())) => return Ok(None),
             Some(Err(error)) => {
-                tracing::warn!(account = account.name, %error, "a refusal cannot be reported: the message is kept in INBOX");
+                tracing::warn!(
+                    account = account.name,
+                    error = error.to_string(),
+                    "a refusal cannot be reported: the message is kept in INBOX"
+                );
             }
             None => tracing::info!(
                 account = account.name,
@@ -509,6 +513,6 @@ fn envelope<'e>(from: &'e str, chain: Chain<'_>) -> Envelope<'e> {
 
 fn log(recipient: &Recipient, what: &str, sent: Result<(), NotSent>) {
     if let Err(error) = sent {
-        tracing::warn!(account = recipient.account.name, %error, "a {what} is not sent");
+        tracing::warn!(account = recipient.account.name, error = error.to_string(), "a {what} is not sent");
     }
 }

@@ -1,5 +1,7 @@
 //! The destinations of reports about a domain: the `rua` of its records.
 
+use std::future::Future;
+
 use hickory_resolver::TokioResolver;
 use hickory_resolver::proto::rr::RData;
 use posthaste_net::on_dns_thread;
@@ -11,23 +13,45 @@ const PARENTS_MAX: usize = 8;
 /// Records of an answer that are used. A name for reports has one.
 const RECORDS_MAX: usize = 64;
 
-/// The addresses that reports about TLS with a domain go to (RFC 8460 §3). `None` without exactly
+/// Looks up records of DNS.
+pub(crate) trait LookUp: Sync {
+    /// The texts of a name, as many as are used of an answer. Empty if DNS does not answer: the
+    /// report is then lost, as RFC 8460 §5.3 and RFC 7489 §7.2 leave it.
+    fn texts(&self, name: &str) -> impl Future<Output = Vec<String>> + Send;
+}
+
+impl LookUp for TokioResolver {
+    async fn texts(&self, name: &str) -> Vec<String> {
+        let (resolver, name) = (self.clone(), name.to_owned());
+        on_dns_thread(async move {
+            let Ok(found) = resolver.txt_lookup(name).await else { return Vec::new() };
+            let texts = found.answers().iter().take(RECORDS_MAX).filter_map(|record| match &record.data {
+                RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
+                _ => None,
+            });
+            texts.collect()
+        })
+        .await
+    }
+}
+
+/// The addresses that reports about TLS with a domain go to (RFC 8460 §3). Empty without exactly
 /// one record.
-pub(crate) async fn of_tls(resolver: &TokioResolver, domain: &str) -> Vec<String> {
-    let texts = texts(resolver, &format!("_smtp._tls.{domain}.")).await;
+pub(crate) async fn of_tls(dns: &impl LookUp, domain: &str) -> Vec<String> {
+    let texts = dns.texts(&format!("_smtp._tls.{domain}.")).await;
     one_of_version(&texts, "v=TLSRPTv1").map(addresses).unwrap_or_default()
 }
 
 /// Where a domain's policy of DMARC is published (RFC 7489 §6.6.3), and the addresses that reports
 /// go to.
-pub(crate) async fn of_dmarc(resolver: &TokioResolver, author: &str) -> Option<(String, Vec<String>)> {
+pub(crate) async fn of_dmarc(dns: &impl LookUp, author: &str) -> Option<(String, Vec<String>)> {
     let mut domain = author;
     for _ in 0..PARENTS_MAX {
-        let texts = texts(resolver, &format!("_dmarc.{domain}.")).await;
+        let texts = dns.texts(&format!("_dmarc.{domain}.")).await;
         if let Some(record) = one_of_version(&texts, "v=DMARC1") {
             let mut asked = Vec::new();
             for address in addresses(record) {
-                if takes_reports(resolver, domain, &address).await {
+                if takes_reports(dns, domain, &address).await {
                     asked.push(address);
                 }
             }
@@ -40,13 +64,13 @@ pub(crate) async fn of_dmarc(resolver: &TokioResolver, author: &str) -> Option<(
 
 /// Whether an address may get reports about a domain: nobody can have them sent to somebody else
 /// (RFC 7489 §7.1).
-async fn takes_reports(resolver: &TokioResolver, domain: &str, address: &str) -> bool {
+async fn takes_reports(dns: &impl LookUp, domain: &str, address: &str) -> bool {
     let Some((_, to)) = address.rsplit_once('@') else { return false };
     let (to, domain) = (to.to_ascii_lowercase(), domain.to_ascii_lowercase());
     if is_within(&to, &domain) || is_within(&domain, &to) {
         return true;
     }
-    let texts = texts(resolver, &format!("{domain}._report._dmarc.{to}.")).await;
+    let texts = dns.texts(&format!("{domain}._report._dmarc.{to}.")).await;
     let takes = texts.iter().any(|text| text.trim_start().starts_with("v=DMARC1"));
     if !takes {
         tracing::info!(domain, address, "no report: the address has not agreed to get it");
@@ -57,21 +81,6 @@ async fn takes_reports(resolver: &TokioResolver, domain: &str, address: &str) ->
 /// Whether a domain is another one or below it.
 fn is_within(domain: &str, other: &str) -> bool {
     domain.strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
-/// The texts of a name, as many as are used of an answer. Empty if DNS does not answer: the
-/// report is then lost, as RFC 8460 §5.3 and RFC 7489 §7.2 leave it.
-pub(crate) async fn texts(resolver: &TokioResolver, name: &str) -> Vec<String> {
-    let (resolver, name) = (resolver.clone(), name.to_owned());
-    on_dns_thread(async move {
-        let Ok(found) = resolver.txt_lookup(name).await else { return Vec::new() };
-        let texts = found.answers().iter().take(RECORDS_MAX).filter_map(|record| match &record.data {
-            RData::TXT(txt) => Some(String::from_utf8_lossy(&txt.txt_data.concat()).into_owned()),
-            _ => None,
-        });
-        texts.collect()
-    })
-    .await
 }
 
 /// The only text that begins with a version.
@@ -154,7 +163,7 @@ mod tests {
         let server = DnsServer::start((0..=RECORDS_MAX).map(text));
         let resolver = server.resolver();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        assert_eq!(runtime.block_on(texts(&resolver, "x.test.")).len(), RECORDS_MAX);
+        assert_eq!(runtime.block_on(resolver.texts("x.test.")).len(), RECORDS_MAX);
     }
 
     #[test]

@@ -11,12 +11,14 @@
 //! Invariants:
 //! * the counts that untrusted hosts cause have bounds: domains, policies, kinds of failure;
 //! * a report is sent only to the address that the domain publishes for it;
-//! * a report is sent once, or never.
+//! * a report is sent once, or never;
+//! * name servers of strangers delay the reports to others by a bounded time.
 
 mod destination;
 mod dmarc;
 mod mail;
 mod reporter;
+mod round;
 mod tally;
 mod tls;
 

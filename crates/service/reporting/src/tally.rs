@@ -13,6 +13,8 @@ use posthaste_store::{CommitOutcome, DirectoryChange, DirectoryEntry, Engine, Re
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::round::Spent;
+
 /// Domains that are counted in one period. Further ones are not counted: no untrusted host can
 /// fill the memory, or the store, with names.
 const DOMAINS_MAX: usize = 10_000;
@@ -221,12 +223,13 @@ impl<T: Tally> Tallies<T> {
 
     /// The next record of a period that is over, in the order of their names, after `after`. It is
     /// removed: of several nodes one gets it. A crash then loses a report, and sends none twice.
-    /// `spread` is how many seconds after its end a period's reports are spread over.
+    /// `spread` is how many seconds after its end a period's reports are spread over. Domains
+    /// without time in this round are left out.
     pub async fn take_ended(
         &self,
         engine: &dyn Engine,
-        now: i64,
-        spread: i64,
+        (now, spread): (i64, i64),
+        spent: &Spent,
         after: &mut Option<String>,
     ) -> Result<Option<Ended<T>>> {
         loop {
@@ -242,7 +245,7 @@ impl<T: Tally> Tallies<T> {
                     // The next periods end later still.
                     return Ok(None);
                 }
-                if end + offset(&domain, spread) > now {
+                if end + offset(&domain, spread) > now || !spent.has_time(&domain) {
                     continue;
                 }
                 if let Some(tally) = self.claim(engine, &entry).await? {
@@ -250,6 +253,11 @@ impl<T: Tally> Tallies<T> {
                 }
             }
         }
+    }
+
+    /// Counts what [`Self::take_ended`] returned again, because its report was not sent.
+    pub fn keep(&self, Ended { domain, start, tally, .. }: Ended<T>) {
+        self.open.lock().change((start, domain), |open| open.add(tally));
     }
 
     async fn claim(&self, engine: &dyn Engine, entry: &DirectoryEntry) -> Result<Option<T>> {
@@ -311,6 +319,15 @@ mod tests {
         tallies.note(domain, 1, |tally| tally.0 += count);
     }
 
+    async fn next_ended(
+        tallies: &Tallies<Count>,
+        engine: &dyn Engine,
+        now: i64,
+        after: &mut Option<String>,
+    ) -> Option<Ended<Count>> {
+        tallies.take_ended(engine, (now, 1), &Spent::default(), after).await.unwrap()
+    }
+
     #[tokio::test]
     async fn counts_of_two_nodes_make_one_report() {
         let engine = MemoryEngine::new();
@@ -319,18 +336,22 @@ mod tests {
             nodes[node].note("x.test", at, |count| count.0 += 1);
             nodes[node].flush(&engine, at).await.unwrap();
         }
-        let mut after = None;
-        assert!(nodes[0].take_ended(&engine, 299, 1, &mut after).await.unwrap().is_none());
-        let mut after = None;
-        let ended = nodes[1].take_ended(&engine, 300, 1, &mut after).await.unwrap().unwrap();
+        assert!(next_ended(&nodes[0], &engine, 299, &mut None).await.is_none());
+        let ended = next_ended(&nodes[1], &engine, 300, &mut None).await.unwrap();
         assert_eq!(
             (ended.domain.as_str(), ended.start, ended.end, ended.tally),
             ("x.test", 200, 300, Count(3))
         );
         for node in &nodes {
-            assert!(node.take_ended(&engine, 300, 1, &mut None).await.unwrap().is_none());
+            assert!(next_ended(node, &engine, 300, &mut None).await.is_none());
         }
-        assert_eq!(nodes[0].take_ended(&engine, 400, 1, &mut None).await.unwrap().unwrap().tally, Count(1));
+        let ended = next_ended(&nodes[0], &engine, 400, &mut None).await.unwrap();
+        assert_eq!(ended.tally, Count(1));
+        // One that was not sent is counted again.
+        nodes[1].keep(ended);
+        nodes[1].flush(&engine, 400).await.unwrap();
+        let again = next_ended(&nodes[0], &engine, 400, &mut None).await.unwrap();
+        assert_eq!((again.domain.as_str(), again.start, again.tally), ("x.test", 300, Count(1)));
     }
 
     #[tokio::test]
@@ -430,7 +451,7 @@ mod tests {
         tallies.flush(&engine, 2).await.unwrap();
         assert!(tallies.open.lock().tallies.is_empty());
         let (mut after, mut all) = (None, Vec::new());
-        while let Some(ended) = tallies.take_ended(&engine, 100, 1, &mut after).await.unwrap() {
+        while let Some(ended) = next_ended(&tallies, &engine, 100, &mut after).await {
             all.push(ended.tally.0);
         }
         assert_eq!(all, [2, 1, 1, 1, 1, 1, 1, 1, 1]);

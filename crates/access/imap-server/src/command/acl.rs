@@ -114,8 +114,8 @@ async fn set(
     }
     service.shared.note_change();
     tracing::info!(
-        by = asker.login.name, owner = owner.name, mailbox = %found.entry.name, %identifier,
-        ?change, %rights, "rights in a mailbox were changed"
+        by = asker.login.name, owner = owner.name, mailbox = found.entry.name.as_str(),
+        identifier = identifier.to_string(), ?change, %rights, "rights in a mailbox were changed"
     );
     Ok(())
 }

@@ -108,7 +108,7 @@ impl Driver {
                 Ok(()) => replies.retain(|reply| !reply.is_refusal()),
                 // The client sends it again, also to recipients that have it. So no recipient is
                 // left out.
-                Err(error) => tracing::error!(id, %error, "{NOT_QUEUED}"),
+                Err(error) => tracing::error!(id, error = error.to_string(), "{NOT_QUEUED}"),
             }
         }
         // Reports of success go out once the client will not send the message again.
@@ -202,7 +202,9 @@ impl Driver {
             match outcome {
                 Ok(Some(_)) => tracing::info!(name: "message", id, account, from, to, octets, "delivered"),
                 Ok(None) => tracing::info!(id, account, from, to, octets, "refused by a script"),
-                Err(error) => tracing::warn!(id, account, from, to, octets, %error, "not delivered"),
+                Err(error) => {
+                    tracing::warn!(id, account, from, to, octets, error = error.to_string(), "not delivered");
+                }
             }
         }
         outcomes
@@ -224,7 +226,12 @@ impl Driver {
         }
         let message = trace::without_return_path(message);
         self.service.sink.take_over(message, envelope, missed, here).await?;
-        tracing::info!(id, from = %envelope.from, recipients = count, "queued for recipients that did not get it");
+        tracing::info!(
+            id,
+            from = envelope.from,
+            recipients = count,
+            "queued for recipients that did not get it"
+        );
         Ok(())
     }
 
@@ -240,7 +247,7 @@ impl Driver {
                 replies::queued(id)
             }
             Err(refusal) => {
-                tracing::warn!(id, account, from, octets, error = %refusal, "not queued");
+                tracing::warn!(id, account, from, octets, error = refusal.to_string(), "not queued");
                 replies::not_relayed(&refusal)
             }
         }

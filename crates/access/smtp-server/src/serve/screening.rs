@@ -69,7 +69,7 @@ impl Driver {
 
     fn screened_out(&self, refusal: &Refusal, recipient: &str) -> Reply {
         let client = self.connection.peer().ip().to_canonical();
-        tracing::info!(%client, from = self.session.sender(), to = recipient, why = %refusal, "refused by screening");
+        tracing::info!(%client, from = self.session.sender(), to = recipient, why = refusal.to_string(), "refused by screening");
         replies::screened(refusal)
     }
 }

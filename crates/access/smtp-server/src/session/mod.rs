@@ -480,7 +480,7 @@ impl Session {
             Action::Reply(reply) | Action::Discard { reply, .. }
                 if reply.is_refusal() && self.errors > self.options.errors_max =>
             {
-                tracing::info!(peer = %self.link.peer, last = %reply.to_string().trim_end(), "too many errors");
+                tracing::info!(peer = %self.link.peer, last = reply.to_string().trim_end(), "too many errors");
                 Action::Close(replies::too_many_errors())
             }
             action => action,

@@ -117,7 +117,8 @@ fn messages_made_to_take_much() {
     let parts = |header: &str| {
         format!("Content-Type: multipart/mixed; boundary=b\n\n{}", format!("--b\n{header}\n").repeat(100_000))
     };
-    let texts: [(&str, Vec<u8>); 22] = [
+    let multiparts = "Content-Type: multipart/mixed; boundary=b\n\n--b\n".repeat(100);
+    let texts: [(&str, Vec<u8>); 23] = [
         ("encoded addresses", encoded(&format!("From: {}", "a,".repeat(10_000)), 10 << 20)),
         ("encoded names", encoded(&format!("From: \"{long}\" <a@b>"), 10 << 20)),
         ("encoded subjects", encoded(&format!("Subject: {}", "\"".repeat(60_000)), 10 << 20)),
@@ -143,6 +144,8 @@ fn messages_made_to_take_much() {
         ("folding", format!("Subject: {0}\nTo: {0}\nCc: {0}\n\n", "\u{fdfa}".repeat(80_000)).into_bytes()),
         ("references", format!("References: {}\n\n", "<a>".repeat(80_000)).into_bytes()),
         ("fields of nothing", ":\na:\n".repeat(1_000_000).into_bytes()),
+        // Each line was once compared with each of a hundred boundaries.
+        ("boundaries", format!("{multiparts}\n{}", "--a\n".repeat(1_000_000)).into_bytes()),
     ];
     for (what, message) in texts {
         check(what, &message);
