@@ -152,7 +152,7 @@ async fn a_message_gives_its_memory_back_before_the_host_answers() {
     let memory = Arc::new(tokio::sync::Semaphore::new(1));
     let room = Arc::clone(&memory).try_acquire_owned().unwrap();
     let item = item(MESSAGE, &envelope).await;
-    let send = channel.send(&item, &[0], Body::new(Bytes::from_static(MESSAGE), Some(room)));
+    let send = channel.send(&item, &[0], Body::new(Bytes::from_static(MESSAGE), Some(Box::new(room))));
     tokio::select! {
         sent = send => panic!("{sent:?}"),
         room = memory.acquire() => drop(room.unwrap()),

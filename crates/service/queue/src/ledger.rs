@@ -33,7 +33,7 @@ const OLD_MS: u64 = 10_000;
 /// The same before a report is dropped. Strangers can cause that again and again.
 const OLD_FOR_REPORTS_MS: u64 = 60_000;
 
-/// Items of the queue by default. The schedule then takes 250 MB if each has a destination of
+/// Items of the queue by default. The schedule then takes 280 MB if each has a destination of
 /// its own ([`crate::SCHEDULED_BYTES_MAX`]).
 const ITEMS_MAX: u64 = 100_000;
 /// The items of one account's submitted mail have a bound, and so have those that are sent on for

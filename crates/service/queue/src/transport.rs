@@ -1,5 +1,6 @@
 //! The interface of the runner to SMTP, so that a test can simulate any host.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use posthaste_delivery::{DeliveryError, ErrorKind};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::item::{Destination, Item};
@@ -116,12 +116,12 @@ impl LeaseEnd {
 pub struct Body {
     bytes: Bytes,
     lease_end: LeaseEnd,
-    _memory: Option<OwnedSemaphorePermit>,
+    _memory: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Body {
-    /// A message that has a share.
-    pub fn new(bytes: Bytes, memory: Option<OwnedSemaphorePermit>) -> Self {
+    /// A message. Its share of the memory is given back when `memory` is dropped with it.
+    pub fn new(bytes: Bytes, memory: Option<Box<dyn Any + Send + Sync>>) -> Self {
         Self { bytes, lease_end: LeaseEnd::default(), _memory: memory }
     }
 

@@ -91,10 +91,10 @@ const TABLES: [u64; 8] = [
 ];
 /// Bytes of all tables.
 const TABLES_BYTES: u64 = sum(&TABLES);
-/// Bytes for the items of the queue: 200,000 of them if each has a destination of its own with
+/// Bytes for the items of the queue: 190,000 of them if each has a destination of its own with
 /// the longest name.
 const SCHEDULE_BYTES_MAX: u64 = 512 << 20;
-/// The least of them: some 1,600 items. With 1 MiB more, a machine of 256 MiB would be too small.
+/// The least of them: some 1,500 items. With 1 MiB more, a machine of 256 MiB would be too small.
 const SCHEDULE_BYTES_LEAST: u64 = 4 << 20;
 /// Bytes for sort keys: those of a mailbox of 100,000 messages take some 5 MB.
 const KEYS_BYTES_MAX: u64 = 32 << 20;

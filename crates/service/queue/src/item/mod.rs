@@ -4,6 +4,7 @@ use posthaste_mail_model::BodyId;
 use serde::{Deserialize, Serialize};
 
 use crate::dsn::{EnvelopeId, Notify, OriginalRecipient, Return};
+use crate::keys::{Key, Keys, PayerId};
 use crate::priority::{Priority, Rank};
 use crate::success::Success;
 
@@ -275,6 +276,7 @@ pub(crate) struct Arrival {
     pub rank: Rank,
     /// The time when the item came, unix seconds.
     pub arrived: i64,
+    pub payer: PayerId,
 }
 
 impl From<To> for Recipient {
@@ -375,7 +377,18 @@ impl Item {
     /// The fields that the schedule needs.
     pub(crate) fn arrival(&self) -> Arrival {
         let Self { id, arrived, .. } = *self;
-        Arrival { id, destination: self.destination.clone(), rank: self.rank(), arrived }
+        let (rank, payer) = (self.rank(), self.payer());
+        Arrival { id, destination: self.destination.clone(), rank, arrived, payer }
+    }
+
+    /// The account because of which it waits.
+    fn payer(&self) -> PayerId {
+        PayerId::of(self.account.as_deref(), self.sent_on_by.as_deref())
+    }
+
+    /// For whom its message counts while that is in memory.
+    pub(crate) fn keys(&self) -> Keys {
+        domain_key(&self.destination).map(|domain| [Key::Payer(self.payer()), domain])
     }
 
     /// The TLS that the sender requires.
@@ -454,6 +467,12 @@ impl Item {
             recipient.outcome = Outcome::Failed { reply: reply.to_owned(), status: status.to_owned() };
         }
     }
+}
+
+/// The registered domain of a destination; `None` if that is a mailbox here.
+pub(crate) fn domain_key(destination: &str) -> Option<Key> {
+    let domain = TlsRequirement::split(destination).0;
+    Local::of(domain).is_none().then(|| Key::of_domain(domain))
 }
 
 /// Name of an item's record. Names sort as numbers do.

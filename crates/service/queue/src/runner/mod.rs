@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use posthaste_mail_model::NumSet;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -17,27 +17,26 @@ use crate::error::QueueError;
 use crate::figures::{AGES, Counts, Figures};
 use crate::item::{Arrival, Destination, Item, ItemId};
 use crate::lease::{Lease, LeaseTimes};
+use crate::parts::Part;
 use crate::queue::{Page, Queue};
 use crate::relay::Relay;
-use crate::schedule::{Connections, ItemState, RetryTimes, Schedule};
+use crate::schedule::{Connections, ItemState, RetryTimes, Schedule, Visit};
 use crate::seen_items::SeenItems;
 use crate::transport::{Failure, LeaseEnd, Transport};
 use send_memory::SendMemory;
+use slots::Slots;
 
 mod pending_reports;
 mod send_memory;
+mod slots;
 mod visit;
 
 /// Returns the time, in unix seconds.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// Destinations that are sent to at once.
-const DESTINATIONS_MAX: usize = 64;
 /// A visit that takes longer makes room for another one, so that hosts which are silent keep no
 /// mail to others waiting: RFC 5321 §4.5.3.2 has a timeout of minutes for each.
 const SLOW_AFTER: Duration = Duration::from_secs(10);
-/// Such visits at a time. Each has a connection, and no message in memory before it sends one.
-const SLOW_MAX: usize = 448;
 /// Time between two checks whether an administrator changed the queue. A check reads one record.
 const CHECK_PAUSE: Duration = Duration::from_secs(2);
 /// The time that the runner waits after a failure of the store.
@@ -74,8 +73,7 @@ pub struct Runner {
     under_way: Mutex<BTreeSet<ItemId>>,
     /// Items whose outcome is not on disk because the store failed.
     unwritten: Mutex<HashMap<ItemId, Item>>,
-    slots: Arc<Semaphore>,
-    slow_slots: Arc<Semaphore>,
+    slots: Slots,
     /// Memory for messages.
     memory: SendMemory,
     /// The schedule has changed.
@@ -119,8 +117,7 @@ impl Runner {
             schedule: Mutex::new(Schedule::new(connections)),
             under_way: Mutex::default(),
             unwritten: Mutex::default(),
-            slots: Arc::new(Semaphore::new(DESTINATIONS_MAX)),
-            slow_slots: Arc::new(Semaphore::new(SLOW_MAX)),
+            slots: Slots::new(),
             memory: SendMemory::new(bodies_bytes),
             changed: Notify::new(),
             stopping: AtomicBool::new(false),
@@ -366,23 +363,23 @@ impl Runner {
         Ok(page)
     }
 
-    /// Starts a visit to each destination that is due, as long as there are slots. Mailboxes here
-    /// need none: no host can keep them waiting.
+    /// Starts a visit to each destination that is due, as long as there are slots, and its keys
+    /// have room. Mailboxes here need none: no host can keep them waiting.
     fn start_due(self: &Arc<Self>, visits: &mut JoinSet<()>) {
         loop {
-            let slot = Arc::clone(&self.slots).try_acquire_owned().ok();
-            let due = match &slot {
-                Some(_) => self.schedule.lock().start_due(self.now()),
-                None => self.schedule.lock().start_here(self.now()),
+            let due = match self.slots.is_any_free() {
+                true => self.schedule.lock().start_due(self.now(), |key| self.slots.is_full(key)),
+                false => self.schedule.lock().start_here(self.now()),
             };
-            let Some(destination) = due else { break };
+            let Some(visit) = due else { break };
+            let slot = self.slots.begin(visit.keys);
             let runner = Arc::clone(self);
-            let visit = async move {
-                runner.visit_with(slot, &destination).await;
-                runner.schedule.lock().finished(&destination);
+            let visiting = async move {
+                runner.visit_with(slot, &visit).await;
+                runner.schedule.lock().finished(&visit.destination);
                 runner.changed.notify_one();
             };
-            visits.spawn(posthaste_metrics::current().metered(visit));
+            visits.spawn(posthaste_metrics::current().metered(visiting));
         }
     }
 
@@ -406,7 +403,7 @@ impl Runner {
 
     /// A visit that gives its slot to another one if it takes long. One that has no connection by
     /// then ends if there are too many such visits.
-    async fn visit_with(&self, slot: Option<OwnedSemaphorePermit>, destination: &Destination) {
+    async fn visit_with(&self, slot: Option<Part>, Visit { destination, keys }: &Visit) {
         let is_connected = AtomicBool::new(false);
         let visit = self.visit(destination, &is_connected);
         let Some(mut slot) = slot else { return visit.await };
@@ -415,15 +412,13 @@ impl Runner {
             if tokio::time::timeout(SLOW_AFTER, &mut visit).await.is_ok() {
                 return;
             }
-            let slow = Arc::clone(&self.slow_slots);
-            let slow = match slow.clone().try_acquire_owned() {
-                Err(_) if !is_connected.load(Ordering::Acquire) => None,
-                Err(_) => tokio::select! {
+            let slow = match self.slots.try_slow(*keys) {
+                None if !is_connected.load(Ordering::Acquire) => None,
+                None => tokio::select! {
                     () = &mut visit => return,
-                    // The semaphore is never closed.
-                    slow = slow.acquire_owned() => slow.ok(),
+                    slow = self.slots.slow(*keys) => slow,
                 },
-                Ok(slow) => Some(slow),
+                slow => slow,
             };
             match slow {
                 Some(slow) => {
@@ -450,7 +445,7 @@ impl Runner {
     async fn sleep_until_due(&self) {
         let next = self.schedule.lock().next_time();
         match next {
-            Some(at) if self.slots.available_permits() > 0 => {
+            Some(at) if self.slots.is_any_free() => {
                 // A clock that is set back must not make us sleep for days.
                 let seconds = u64::try_from(at - self.now()).unwrap_or(0).min(60);
                 tokio::time::sleep(Duration::from_secs(seconds)).await;

@@ -1,5 +1,6 @@
 //! One visit to a destination: sends the due items, and writes their outcomes.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,6 +9,8 @@ use super::Runner;
 use crate::error::QueueError;
 use crate::figures::Done;
 use crate::item::{self, Destination, Item, ItemId, Outcome};
+use crate::keys::Keys;
+use crate::parts::Part;
 use crate::schedule::RetryTimes;
 use crate::transport::{Body, Channel, Failure, Sent, Unreachable};
 
@@ -15,6 +18,10 @@ use crate::transport::{Body, Channel, Failure, Sent, Unreachable};
 const MESSAGES_PER_CONNECTION: usize = 100;
 /// The seconds that a destination waits after a failure of the store.
 const STORE_WAIT: i64 = 60;
+/// The seconds that an item without memory waits while mail of others is sent.
+const MEMORY_WAIT: i64 = 60;
+/// Time between two checks whether mail of others waits because an item waits for memory.
+const MEMORY_PAUSE: Duration = Duration::from_secs(10);
 
 /// To reach one of a destination's hosts: each may have eight addresses, and RFC 5321 §4.5.3.2 has
 /// a timeout of five minutes for each.
@@ -188,7 +195,10 @@ impl Runner {
             self.record(item, None, self.now()).await?;
             return Ok(Line::Unused);
         }
-        let Some((mut item, message)) = self.load(item).await? else { return Ok(Line::Unused) };
+        let (mut item, message) = match self.load(item).await? {
+            Ok(loaded) => loaded,
+            Err(line) => return Ok(line),
+        };
         // A clock that was ahead may have written a later time. It does not count.
         item.next = item.next.min(self.now());
         let attempts = item.attempts;
@@ -231,25 +241,32 @@ impl Runner {
         Ok(if is_ours { all.line(attempts) } else { Line::Ended })
     }
 
-    /// Reads the message of an item once there is memory for it and for the recipients. `None` if
-    /// it is not to be sent now.
-    async fn load(&self, mut item: Item) -> Result<Option<(Item, Body)>, QueueError> {
+    /// Reads the message of an item once there is memory for it and for the recipients. If it is
+    /// not to be sent now, returns the use of the connection.
+    async fn load(&self, mut item: Item) -> Result<Result<(Item, Body), Line>, QueueError> {
         let (id, octets) = (item.id, item.size.saturating_add(item::octets(&item.recipients) as u64));
-        let mut memory = self.memory.try_acquire(octets);
+        let keys = item.keys();
+        let mut memory = self.memory.try_acquire(keys, octets);
         if memory.is_none() {
             // Hundreds of visits may wait: none of them holds the recipients of its item.
             drop(item);
-            memory = self.memory.acquire(octets).await;
+            memory = match self.wait_for_memory(id, keys, octets).await {
+                Ok(memory) => memory,
+                Err(line) => return Ok(Err(line)),
+            };
             // Meanwhile it may have been changed, and another node may send the queue's mail.
             if !self.may_send() {
-                return Ok(None);
+                return Ok(Err(Line::Unused));
             }
-            let Some(now) = self.item_to_send(id).await? else { return Ok(None) };
+            let Some(now) = self.item_to_send(id).await? else { return Ok(Err(Line::Unused)) };
             item = now;
         }
         match self.queue().message(&item).await {
-            // The channel releases the memory once the host has the message.
-            Ok(message) => Ok(Some((item, Body::new(message, memory).until(self.lease_end.clone())))),
+            Ok(message) => {
+                // The channel releases the memory once the host has the message.
+                let memory = memory.map(|part| Box::new(part) as Box<dyn Any + Send + Sync>);
+                Ok(Ok((item, Body::new(message, memory).until(self.lease_end.clone()))))
+            }
             Err(error) => {
                 // Others may have the memory.
                 drop(memory);
@@ -259,7 +276,25 @@ impl Runner {
                 let now = self.now();
                 self.postpone(&mut item, &failure, now);
                 self.record(item, Some(&failure), now).await?;
-                Ok(None)
+                Ok(Err(Line::Unused))
+            }
+        }
+    }
+
+    /// Waits for memory for an item. If its payer holds its part, mail of others to the same
+    /// destination does not wait for it.
+    async fn wait_for_memory(&self, id: ItemId, keys: Keys, octets: u64) -> Result<Option<Part>, Line> {
+        let mut memory = self.memory.acquire(keys, octets);
+        let mut line = Line::Unused;
+        loop {
+            let is_full = self.memory.is_payer_full(keys, octets);
+            if is_full && self.schedule.lock().give_way(id, self.now() + MEMORY_WAIT) {
+                return Err(line);
+            }
+            tokio::select! {
+                part = &mut memory => return Ok(part),
+                // The host may have closed a connection that was idle for long.
+                () = tokio::time::sleep(MEMORY_PAUSE) => line = Line::Ended,
             }
         }
     }

@@ -8,18 +8,28 @@
 //! Among the items that are due at a host, items of the highest priority are first (RFC 6710 §5).
 //!
 //! A destination may have several visits at a time. Each claims items. No two claim the same one.
+//!
+//! A visit counts for the registered domain of its destination, and for a payer whose items wait
+//! there. Each of both must have room for it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::item::{Arrival, Destination, Item, ItemId, Local, TlsRequirement};
+use crate::item::{self, Arrival, Destination, Item, ItemId, Local, TlsRequirement};
+use crate::keys::{Key, Keys, PayerId};
 use crate::priority::{Priority, Rank};
+use due::Due;
+
+mod due;
 
 /// Bytes of memory that an item takes at most, in the schedule and among the counted ones. Its
 /// destination then has the longest name and no other item: three copies of 264 octets, and
 /// entries of five tables and trees. An item of a destination with many takes a tenth. Recipients
 /// are not kept: they are read when the item is sent.
-pub const SCHEDULED_BYTES_MAX: u64 = 2_560;
+pub const SCHEDULED_BYTES_MAX: u64 = 2_816;
+
+/// Destinations that are looked at before other tasks run: by estimate, each takes 2 µs.
+const LOOKED_AT_ONCE: usize = 128;
 
 /// The times at which a message is tried again, warned about and given up. Seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,21 +65,57 @@ impl RetryTimes {
 struct DestinationItems {
     by_priority: BTreeMap<Reverse<Priority>, BTreeSet<(i64, ItemId)>>,
     len: usize,
+    /// The number of items of each payer, in the order of the payers. One without items has no
+    /// entry. Nearly all destinations have one or two payers.
+    payers: Vec<(PayerId, u32)>,
 }
 
 impl DestinationItems {
-    fn insert(&mut self, id: ItemId, Rank { next, priority }: Rank) {
-        let is_new = self.by_priority.entry(Reverse(priority)).or_default().insert((next, id));
-        self.len += usize::from(is_new);
+    fn insert(&mut self, item: &Arrival) {
+        let Rank { next, priority } = item.rank;
+        if !self.by_priority.entry(Reverse(priority)).or_default().insert((next, item.id)) {
+            return;
+        }
+        self.len += 1;
+        match self.place_of(item.payer) {
+            Ok(at) => {
+                if let Some((_, count)) = self.payers.get_mut(at) {
+                    *count += 1;
+                }
+            }
+            Err(at) => self.payers.insert(at, (item.payer, 1)),
+        }
     }
 
-    fn remove(&mut self, id: ItemId, Rank { next, priority }: Rank) {
-        if let Some(items) = self.by_priority.get_mut(&Reverse(priority)) {
-            self.len -= usize::from(items.remove(&(next, id)));
-            if items.is_empty() {
-                self.by_priority.remove(&Reverse(priority));
+    fn remove(&mut self, item: &Arrival) {
+        let Rank { next, priority } = item.rank;
+        let Some(items) = self.by_priority.get_mut(&Reverse(priority)) else { return };
+        let was_there = items.remove(&(next, item.id));
+        if items.is_empty() {
+            self.by_priority.remove(&Reverse(priority));
+        }
+        if !was_there {
+            return;
+        }
+        self.len -= 1;
+        if let Ok(at) = self.place_of(item.payer)
+            && let Some((_, count)) = self.payers.get_mut(at)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.payers.remove(at);
             }
         }
+    }
+
+    /// The place of a payer, or the place that it would have.
+    fn place_of(&self, payer: PayerId) -> Result<usize, usize> {
+        self.payers.binary_search_by_key(&payer, |(payer, _)| *payer)
+    }
+
+    /// The payers, as keys.
+    fn payers(&self) -> impl Iterator<Item = Key> + Clone + '_ {
+        self.payers.iter().map(|(payer, _)| Key::Payer(*payer))
     }
 
     /// The earliest next time of all.
@@ -104,6 +150,8 @@ struct Waiting {
     visits_max: usize,
     /// No item is late or too old before this time, unless new ones come.
     quiet_until: i64,
+    /// The keys without room behind which the destination waits although it is due.
+    behind: Vec<Key>,
 }
 
 impl Waiting {
@@ -128,6 +176,15 @@ impl Waiting {
     fn len(&self) -> usize {
         self.items.len + self.claimed
     }
+}
+
+/// A visit that begins.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    /// The destination.
+    pub destination: Destination,
+    /// For whom it counts.
+    pub keys: Keys,
 }
 
 /// The number of visits that a destination may have at a time: each has a connection.
@@ -211,7 +268,7 @@ pub(crate) struct Schedule {
     connections: Connections,
     destinations: HashMap<Destination, Waiting>,
     /// Destinations by when they are due.
-    due: BTreeSet<(i64, Destination)>,
+    due: Due,
     items: HashMap<ItemId, ScheduledItem>,
     /// Items by the state of their destination.
     states: [usize; 3],
@@ -234,8 +291,10 @@ impl Schedule {
             visits_max: self.connections.to(destination),
             ..Waiting::default()
         });
+        // What changes may be a new payer, who has room.
+        let behind = std::mem::take(&mut waiting.behind);
         if let Some(due) = waiting.due() {
-            self.due.remove(&(due, destination.clone()));
+            self.due.remove(&(due, destination.clone()), &behind);
         }
         if let Some(count) = self.states.get_mut(waiting.state() as usize) {
             *count -= waiting.len();
@@ -245,7 +304,7 @@ impl Schedule {
             *count += waiting.len();
         }
         if let Some(due) = waiting.due() {
-            self.due.insert((due, destination.clone()));
+            self.due.insert((due, destination.clone()), &[]);
         } else if waiting.len() == 0 && waiting.visits == 0 && waiting.failures == 0 {
             self.destinations.remove(destination);
         }
@@ -259,10 +318,9 @@ impl Schedule {
             return;
         }
         self.take_out(item.id);
-        let (id, rank) = (item.id, item.rank);
         self.with(&item.destination, |waiting| {
             waiting.quiet_until = 0;
-            waiting.items.insert(id, rank);
+            waiting.items.insert(&item);
         });
         self.enter(item, ItemStatus::Ready);
     }
@@ -347,7 +405,7 @@ impl Schedule {
             }
         }
         match status {
-            ItemStatus::Ready => self.with(&item.destination, |waiting| waiting.items.remove(id, item.rank)),
+            ItemStatus::Ready => self.with(&item.destination, |waiting| waiting.items.remove(&item)),
             ItemStatus::Claimed | ItemStatus::ClaimedThenHeld => {
                 self.with(&item.destination, |waiting| waiting.claimed -= 1);
             }
@@ -356,18 +414,52 @@ impl Schedule {
         Some(item.destination)
     }
 
-    /// A destination that is due, which has one visit more then until [`Schedule::finished`].
-    pub fn start_due(&mut self, now: i64) -> Option<Destination> {
-        let (due, destination) = self.due.first()?.clone();
-        if due > now {
-            return None;
+    /// Starts a visit to a destination that is due. It has one visit more then until
+    /// [`Schedule::finished`]. `is_full` returns whether a key has no room for another one. If many
+    /// destinations have to wait behind such keys, a later call finds those after them.
+    pub fn start_due(&mut self, now: i64, is_full: impl Fn(Key) -> bool) -> Option<Visit> {
+        let open: Vec<Key> = self.due.keys().filter(|key| !is_full(*key)).collect();
+        for _ in 0..LOOKED_AT_ONCE {
+            let (due, destination) = self.due.first(&open)?.clone();
+            if due > now {
+                return None;
+            }
+            match self.keys(&destination, &is_full) {
+                Ok(keys) => {
+                    self.with(&destination, |waiting| waiting.visits += 1);
+                    return Some(Visit { destination, keys });
+                }
+                Err(full) => self.put_behind(due, destination, full),
+            }
         }
-        self.with(&destination, |waiting| waiting.visits += 1);
-        Some(destination)
+        None
+    }
+
+    /// For whom a visit to a destination counts, or the keys of which one must have room first.
+    fn keys(&self, destination: &Destination, is_full: impl Fn(Key) -> bool) -> Result<Keys, Vec<Key>> {
+        let Some(domain) = item::domain_key(destination) else { return Ok(None) };
+        if is_full(domain) {
+            return Err(vec![domain]);
+        }
+        let waiting = self.destinations.get(destination);
+        let payers = waiting.into_iter().flat_map(|waiting| waiting.items.payers());
+        match payers.clone().find(|payer| !is_full(*payer)) {
+            Some(payer) => Ok(Some([payer, domain])),
+            None => Err(payers.collect()),
+        }
+    }
+
+    /// Has a destination wait until one of these keys has room.
+    fn put_behind(&mut self, due: i64, destination: Destination, full: Vec<Key>) {
+        let Some(waiting) = self.destinations.get_mut(&destination) else { return };
+        let entry = (due, destination);
+        self.due.remove(&entry, &waiting.behind);
+        self.due.insert(entry, &full);
+        waiting.behind = full;
     }
 
     /// Starts a visit as [`Self::start_due`] does, for mailboxes of this server.
-    pub fn start_here(&mut self, now: i64) -> Option<Destination> {
+    pub fn start_here(&mut self, now: i64) -> Option<Visit> {
         let requirements = [TlsRequirement::Policy, TlsRequirement::Required, TlsRequirement::Optional];
         let here = [Local::Inbox, Local::Junk].into_iter();
         let mut all =
@@ -377,7 +469,7 @@ impl Schedule {
         };
         let destination = all.find(is_due)?;
         self.with(&destination, |waiting| waiting.visits += 1);
-        Some(destination)
+        Some(Visit { destination, keys: None })
     }
 
     /// Claims the next item for a destination that is being sent to, if one is due.
@@ -393,29 +485,40 @@ impl Schedule {
             return false;
         };
         entry.status = ItemStatus::Claimed;
-        let (destination, rank) = (entry.item.destination.clone(), entry.item.rank);
-        self.with(&destination, |waiting| {
-            waiting.items.remove(id, rank);
+        let item = entry.item.clone();
+        self.with(&item.destination, |waiting| {
+            waiting.items.remove(&item);
             waiting.claimed += 1;
         });
         true
     }
 
+    /// A claimed item waits until then if mail of other payers waits. Returns whether it does.
+    pub fn give_way(&mut self, id: ItemId, until: i64) -> bool {
+        let Some(one) = self.items.get_mut(&id).filter(|one| one.status.is_claimed()) else { return false };
+        let item = &mut one.item;
+        let Some(waiting) = self.destinations.get(&item.destination) else { return false };
+        let gives_way = waiting.items.payers.iter().any(|(payer, _)| *payer != item.payer);
+        if gives_way {
+            item.rank.next = until;
+        }
+        gives_way
+    }
+
     /// Ends the claim of an item, unless the item was forgotten meanwhile.
     pub fn unclaim(&mut self, id: ItemId) {
         let Some(entry) = self.items.get_mut(&id).filter(|entry| entry.status.is_claimed()) else { return };
+        let item = entry.item.clone();
         if entry.status == ItemStatus::ClaimedThenHeld {
-            let item = entry.item.clone();
             self.remove(id);
             self.hold(item);
             return;
         }
         entry.status = ItemStatus::Ready;
-        let (destination, rank) = (entry.item.destination.clone(), entry.item.rank);
-        self.with(&destination, |waiting| {
+        self.with(&item.destination, |waiting| {
             waiting.claimed -= 1;
             waiting.quiet_until = 0;
-            waiting.items.insert(id, rank);
+            waiting.items.insert(&item);
         });
     }
 
@@ -470,9 +573,9 @@ impl Schedule {
         self.forget_if_idle(destination);
     }
 
-    /// The next time at which a destination is due.
+    /// The next time at which a destination is due that waits behind no key.
     pub fn next_time(&self) -> Option<i64> {
-        self.due.first().map(|(due, _)| *due)
+        self.due.next_time()
     }
 
     /// Number of items.

@@ -27,6 +27,7 @@ mod nodes;
 mod octets;
 mod report_ways;
 mod reports;
+mod slow_hosts;
 mod transactions;
 mod waiting;
 
@@ -45,6 +46,10 @@ enum Script {
     Silent,
     /// It takes the message and says nothing.
     Mute,
+    /// It takes nothing of the message, which stays in memory.
+    Stuck,
+    /// It takes the message after a minute.
+    Late,
     /// To each recipient of a transaction.
     Answers(Vec<Result<(), Failure>>),
     /// The same of mailboxes here, with what is reported of it.
@@ -125,6 +130,11 @@ impl Channel for Line {
             meanwhile.await;
         }
         let script = self.hosts.next(&self.destination, false);
+        match script {
+            Some(Script::Stuck) => std::future::pending().await,
+            Some(Script::Late) => tokio::time::sleep(Duration::from_secs(60)).await,
+            _ => {}
+        }
         if let Some(Script::Mute) = script {
             let _ = self.hosts.events.send(Event::Got(self.destination.clone(), to, message));
             drop(body);
@@ -370,7 +380,7 @@ async fn a_thousand_silent_hosts_keep_no_mail_to_others_waiting() {
     world.accept("ana@example.org", &["a@x.test"]).await;
     world.start();
     let sent = async { while world.events.recv().await != Some(got("x.test", &["a@x.test"])) {} };
-    tokio::time::timeout(Duration::from_secs(180), sent).await.expect("sent while the others are silent");
+    tokio::time::timeout(Duration::from_secs(240), sent).await.expect("sent while the others are silent");
 }
 
 /// Both destinations are visited, and the second message is not read before the first has left.
