@@ -20,7 +20,6 @@ use crate::error::DeliveryError;
 use crate::long_work::{LongWork, Room, Turn, WorkFor};
 use crate::memory::{FINISHED_BYTES_DEFAULT, Reserves, SummaryMemory, is_long, one_share};
 use crate::quota::{Quota, QuotaReservation, Quotas, Usage};
-use crate::renew::of_directory;
 
 /// Makes a message's summary.
 pub type Summarize = fn(&[u8]) -> Vec<u8>;
@@ -201,7 +200,7 @@ impl Delivery {
     /// An emptied list is that of a removed account, or it was damaged. The directory knows which.
     #[boxed]
     async fn check_not_removed(&self, account: &Account) -> Result<(), DeliveryError> {
-        match self.directory.account(&account.name).await.map_err(of_directory)? {
+        match self.directory.account(&account.name).await? {
             // A removed account may have a successor of the same name.
             Some(now) if now.id == account.id => Ok(()),
             _ => Err(StoreError::AccountRemoved.into()),

@@ -1,5 +1,6 @@
 //! Why a message was refused, independent of the protocol.
 
+use posthaste_directory::DirectoryError;
 use posthaste_store::StoreError;
 
 /// The reason why a message was refused.
@@ -78,6 +79,15 @@ pub enum ErrorKind {
     Refused,
     /// Something is damaged here; the sender should keep the message for now.
     ServerBug,
+}
+
+impl From<DirectoryError> for DeliveryError {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Store(error) => error.into(),
+            error => Self::Interrupted(error.to_string()),
+        }
+    }
 }
 
 impl DeliveryError {

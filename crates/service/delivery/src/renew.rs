@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use posthaste_directory::{Account, Directory, DirectoryError};
+use posthaste_directory::{Account, Directory};
 use posthaste_mail_model::{BodyId, MailboxId, NumSet, Uid};
 use posthaste_net::ByteBudget;
 use posthaste_store::form::FormHeader;
@@ -88,7 +88,7 @@ impl Renewals {
         let (mut renewed, mut failed, mut after) = (0, 0, None);
         loop {
             let accounts = self.0.directory.accounts(after.as_deref(), ACCOUNTS).await;
-            let accounts = accounts.map_err(of_directory)?;
+            let accounts = accounts?;
             let Some(last) = accounts.last() else { break };
             after = Some(last.name.clone());
             for account in &accounts {
@@ -168,7 +168,7 @@ impl Renewals {
         let mut after = None;
         loop {
             let accounts = self.0.directory.accounts(after.as_deref(), ACCOUNTS).await;
-            let accounts = accounts.map_err(|error| of_delivery(of_directory(error)))?;
+            let accounts = accounts.map_err(|error| of_delivery(error.into()))?;
             let Some(last) = accounts.last() else { return Err(StoreError::NoMailbox(mailbox)) };
             after = Some(last.name.clone());
             for account in accounts {
@@ -211,13 +211,6 @@ async fn bare(store: &Store, mailbox: MailboxId) -> Result<Vec<(Uid, BodyId)>, S
     // Unreadable messages stay: their readers get the error.
     let _ = mailbox.summaries(&uids, &mut visit).await?;
     Ok(bare)
-}
-
-pub(crate) fn of_directory(error: DirectoryError) -> DeliveryError {
-    match error {
-        DirectoryError::Store(error) => error.into(),
-        error => DeliveryError::Interrupted(error.to_string()),
-    }
 }
 
 fn of_delivery(error: DeliveryError) -> StoreError {

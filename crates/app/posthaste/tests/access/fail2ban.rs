@@ -142,7 +142,7 @@ fn the_filter_finds_each_failed_login_and_nothing_that_a_client_forged() {
     assert_eq!(said.matches("9.9.9.9").count(), 3, "{said}");
     assert_eq!(of("x\\r\\n2026-11-26"), 0, "{said}");
     assert!(
-        said.lines().any(|line| line.starts_with("- ") && line.contains(r"x\r\n2026-11-26T22:30:00")),
+        said.lines().any(|line| line.starts_with("- ") && line.contains(r"x\\r\\n2026-11-26T22:30:00")),
         "{said}"
     );
     let success = said.lines().find(|line| line.contains("posthaste::login: logged in")).unwrap();
