@@ -102,6 +102,16 @@ fn configure(dir: &Path, host: &str, pop3: &[SocketAddr], rest: &str) {
     fs::write(dir.join("mine.toml"), text).unwrap();
 }
 
+/// A server with the configuration "before.example", and an account.
+fn started_with_user(dir: &Path) -> Server {
+    configure(dir, "before.example", &[], "");
+    let server = Server::start(dir);
+    let add = ["account", "add", USER, "--password-stdin"];
+    let added = command(Path::new(BINARY), &dir.join("data"), &add, PASSWORD);
+    assert!(added.status.success(), "{added:?}");
+    server
+}
+
 #[test]
 fn a_busy_port_leaves_everything_as_it_was() {
     if skips_cluster("the server and the command name no engine") {
@@ -109,11 +119,7 @@ fn a_busy_port_leaves_everything_as_it_was() {
     }
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    configure(dir, "before.example", &[], "");
-    let server = Server::start(dir);
-    let add = ["account", "add", USER, "--password-stdin"];
-    let added = command(Path::new(BINARY), &dir.join("data"), &add, PASSWORD);
-    assert!(added.status.success(), "{added:?}");
+    let server = started_with_user(dir);
     let recorded = || {
         let act = format!("act=\"serve: reload {}\" user=", dir.join("mine.toml").display());
         let log = fs::read_to_string(dir.join("data/audit.log")).unwrap();
@@ -163,11 +169,7 @@ fn a_time_out_of_its_range_leaves_everything_as_it_was() {
     }
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    configure(dir, "before.example", &[], "");
-    let server = Server::start(dir);
-    let add = ["account", "add", USER, "--password-stdin"];
-    let added = command(Path::new(BINARY), &dir.join("data"), &add, PASSWORD);
-    assert!(added.status.success(), "{added:?}");
+    let server = started_with_user(dir);
     for (before, time) in ["0 s", "300000000000 years"].into_iter().enumerate() {
         let rest = format!("[login]\nplaintext = \"never\"\n[limits]\nlogin_timeout = \"{time}\"\n");
         configure(dir, "before.example", &[], &rest);
